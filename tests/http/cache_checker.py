@@ -13,7 +13,7 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from math import inf
@@ -22,51 +22,29 @@ from typing import Any
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from tests.http.access_harness import ADA, ADMIN, BOB, allow
-from tests.http.cache_harness import CACHE, HIT
+from tests.http.access_harness import ADA, ADMIN, BOB, caller
+from tests.http.cache_harness import HIT
+from tests.http.cache_writer import (
+    ALL_WAYS,
+    IDS,
+    SHOPS,
+    TAGS,
+    TEAMS,
+    Documents,
+    State,
+    Way,
+    Writer,
+)
 from tests.http.harness import Document, Reply, Service
 
-Documents = Mapping[str, Document]
-Oracle = Callable[[list[Document], Any], Any]
+Oracle = Callable[[list[Document], Any, int], Any]
 
-SCHEMA = """
-type Query {
-  items(shop: Int): [Item]
-  first(shop: Int): [Item]
-  second(shop: Int): [Item]
-  among(shops: [Int]): [Item]
-  tagged(tag: String): [Item]
-  named(id: String): [Item]
-  all: [Item]
-  size(shop: Int): Int
-}
-type Item { _id: String name: String shop: Int }
-"""
-SHOPS, TAGS, NAMES = range(4), "abc", "pqrstuvw"
-TEAMS = ("blue", "red")
 LINEARIZABLE = ReadConcern("linearizable")
-CALLERS = {"ada": (ADA, "blue"), "bob": (BOB, "red"), "root": (ADMIN, None)}
+# name: (headers, team); the team of the last one differs from request to request
+CALLERS = {"ada": (ADA, "blue"), "bob": (BOB, "red"), "root": (ADMIN, None), "eve": ({}, None)}
 
 
-def mappings(service: Service) -> Document:
-    of_shop = {"shop": {"$arg": "shop"}}
-    by_name = {"name": 1, "_id": 1}
-    among = {"shop": {"$in": {"$arg": "shops"}}}
-    return {
-        "Query": {
-            "items": service.find("items", of_shop, sort={"_id": 1}),
-            "first": service.find("items", of_shop, sort=by_name, limit=2),
-            "second": service.find("items", of_shop, sort=by_name, skip=2, limit=2),
-            "among": service.find("items", among, sort={"_id": 1}),
-            "tagged": service.find("items", {"tags": {"$arg": "tag"}}, sort={"_id": 1}),
-            "named": service.find("items", {"_id": {"$arg": "id"}}),
-            "all": service.find("items", {}, sort={"_id": 1}),
-            "size": service.find("items", of_shop, count=True),
-        }
-    }
-
-
-def _of_shop(documents: list[Document], shop: Any) -> list[Document]:
+def _of_shop(documents: list[Document], shop: Any, *_: int) -> list[Document]:
     return [one for one in documents if one["shop"] == shop]
 
 
@@ -74,40 +52,48 @@ def _by_name(documents: list[Document], shop: Any) -> list[Document]:
     return sorted(_of_shop(documents, shop), key=lambda one: (one["name"], one["_id"]))
 
 
-# field: (its argument, a value of it at random, the documents that it finds)
+# field: (its argument, a value of it at random, the documents that it finds with that limit)
 FIELDS: dict[str, tuple[str, Callable[[random.Random], Any], Oracle]] = {
     "items": ("shop", lambda chance: chance.choice(SHOPS), _of_shop),
-    "first": ("shop", lambda chance: chance.choice(SHOPS), lambda *of: _by_name(*of)[:2]),
-    "second": ("shop", lambda chance: chance.choice(SHOPS), lambda *of: _by_name(*of)[2:4]),
+    "first": (
+        "shop",
+        lambda chance: chance.choice(SHOPS),
+        lambda documents, shop, limit: _by_name(documents, shop)[:limit],
+    ),
+    "second": (
+        "shop",
+        lambda chance: chance.choice(SHOPS),
+        lambda documents, shop, _: _by_name(documents, shop)[2:4],
+    ),
     "among": (
         "shops",
         lambda chance: chance.sample(SHOPS, 2),
-        lambda documents, shops: [one for one in documents if one["shop"] in shops],
+        lambda documents, shops, _: [one for one in documents if one["shop"] in shops],
     ),
     "tagged": (
         "tag",
         lambda chance: chance.choice(TAGS),
-        lambda documents, tag: [one for one in documents if tag in one["tags"]],
+        lambda documents, tag, _: [one for one in documents if tag in one["tags"]],
     ),
     "named": (
         "id",
-        lambda chance: f"i{chance.randrange(12)}",
-        lambda documents, id: [one for one in documents if one["_id"] == id],
+        lambda chance: chance.choice(IDS),
+        lambda documents, id, _: [one for one in documents if one["_id"] == id],
     ),
-    "all": ("", lambda chance: None, lambda documents, _: documents),
+    "all": ("", lambda chance: None, lambda documents, *_: documents),
     "size": (
         "shop",
         lambda chance: chance.choice(SHOPS),
-        lambda documents, shop: len(_of_shop(documents, shop)),
+        lambda documents, shop, _: len(_of_shop(documents, shop)),
     ),
 }
 
 
 @dataclass
 class Version:
-    """A state of the collection; `replaced` and `outdated` are when it was, by any or own write."""
+    """A state of the data; `replaced` and `outdated` are when it was, by any or own write."""
 
-    documents: Documents
+    state: State
     replaced: float = inf
     outdated: float = inf
 
@@ -132,13 +118,12 @@ class Question:
         given = f"({argument}: {json.dumps(value)})" if argument else ""
         return f"f{number}: {name}{given}" + ("" if name == "size" else " { _id name shop }")
 
-    def expect(self, number: int, documents: Documents) -> Any:
-        """What a field finds in this state."""
+    def expect(self, number: int, state: State, team: str | None) -> Any:
+        """What a field finds in this state for a caller of that team."""
         name, value = self.parts[number]
-        team = CALLERS[self.caller][1]
-        seen = [documents[id] for id in sorted(documents)]
-        seen = [one for one in seen if team is None or one["team"] == team]
-        found = FIELDS[name][2](seen, value)
+        seen = [state.documents[id] for id in sorted(state.documents)]
+        seen = [one for one in seen if not (team and state.has_rows) or one["team"] == team]
+        found = FIELDS[name][2](seen, value, state.limit)
         if name == "size":
             return found
         return [{key: one[key] for key in ("_id", "name", "shop")} for one in found]
@@ -152,9 +137,10 @@ class Checker:
     other: Service
     seed: int
     lag: float
-    is_foreign: bool = False  # the instance that is read writes nothing itself
+    ways: Sequence[Way] = ALL_WAYS
     is_tolerant: bool = False  # requests may fail, for the database does
-    versions: list[Version] = field(default_factory=lambda: [Version({})])
+    has_settings: bool = True  # definitions and rules change, too
+    versions: list[Version] = field(default_factory=lambda: [Version(State({}))])
     statuses: Counter[str] = field(default_factory=Counter)
     reads: int = 0
     writes: int = 0
@@ -164,13 +150,12 @@ class Checker:
         self._chance = random.Random(self.seed)
         pool = random.Random(self.seed + 1)
         self._questions = [self._ask(pool) for _ in range(24)]
+        has_settings = self.has_settings and not self.is_tolerant
+        self._writer = Writer(self.own, self.other, self._chance, self.ways, has_settings)
 
     async def prepare(self) -> None:
         """Define the app, and rules for its callers."""
-        self.own.mongo[self.own.db].create_collection("items")
-        await self.own.define("items", SCHEMA, mappings(self.own), **CACHE)
-        rows = {"readFilters": {f"{self.own.db}.items": {"team": "@user.team"}}}
-        await allow(self.own, "path-prefix('/graphql')", "user", mongo=rows)
+        await self._writer.prepare()
 
     async def run(self, writes: int, readers: int = 3, seconds: float = inf) -> None:
         """Write so many times, or for so long, while readers compare what they get."""
@@ -204,28 +189,29 @@ class Checker:
         """Compare an answer with the states that it may have; return if it is the newest one."""
         asked = time.monotonic()
         first = next(n for n, one in enumerate(self.versions) if one.is_allowed(asked, self.lag))
-        reply = await self._send(question)
+        headers, team = CALLERS[question.caller]
+        if not headers:
+            team = TEAMS[self.reads % 2]
+            headers = caller(question.caller, "user", team=team)
+        reply = await self.own.query("items", question.query, headers=headers)
+        self.statuses[reply.headers.get("cache-status", "none")] += 1
         if self.is_tolerant and reply.status != HTTPStatus.OK:
             return False
-        allowed = [one.documents for one in self.versions[first:]]
+        allowed = [one.state for one in self.versions[first:]]
         is_new = True
         for number in range(len(question.parts)):
             value = reply.data[f"f{number}"]
-            expected = [question.expect(number, documents) for documents in allowed]
-            assert value in expected, self._describe(question, value, expected, reply)
+            expected = [question.expect(number, state, team) for state in allowed]
+            assert value in expected, self._describe(question, team, value, expected, reply)
             is_new &= value == expected[-1]
         return is_new
 
-    async def _send(self, question: Question) -> Reply:
-        headers = CALLERS[question.caller][0]
-        reply = await self.own.query("items", question.query, headers=headers)
-        self.statuses[reply.headers.get("cache-status", "none")] += 1
-        return reply
-
-    def _describe(self, question: Question, value: Any, expected: Any, reply: Reply) -> str:
+    def _describe(
+        self, question: Question, team: str | None, value: Any, expected: Any, reply: Reply
+    ) -> str:
         status = reply.headers.get("cache-status")
         return (
-            f"seed {self.seed}, write {self.writes}: {question.caller} got {value} for "
+            f"seed {self.seed}, write {self.writes}: {question.caller} ({team}) got {value} for "
             f"{question.query} ({status}), but the states were {expected}"
         )
 
@@ -247,26 +233,19 @@ class Checker:
 
     async def _write(self) -> None:
         """Write once, by one of the ways; both states are possible until it is answered."""
-        chance = self._chance
-        before = self.versions[-1].documents
-        id = f"i{chance.randrange(12)}"
-        ways = (self._write_direct, self._write_other, self._write_own)
-        way = chance.choice(ways[:2] if self.is_foreign else ways)
-        changed = self._change(before.get(id), id)
-        after = {key: one for key, one in before.items() if key != id}
-        if changed is not None:
-            after[id] = changed
-        self.versions.append(Version(after))
+        before = self.versions[-1].state
+        change = self._writer.choose(before)
+        self.versions.append(Version(change.after))
         try:
-            await way(id, before.get(id), changed)
+            await change.apply()
         except (AssertionError, PyMongoError):
             if not self.is_tolerant:
                 raise
-            self.versions.append(Version(await self._find_stored()))
+            self.versions.append(Version(before._replace(documents=await self._find_stored())))
         now = time.monotonic()
         for version in self.versions[:-1]:
             version.replaced = min(version.replaced, now)
-            if way == self._write_own:
+            if change.way == "own":
                 version.outdated = min(version.outdated, now)
         self.writes += 1
 
@@ -279,51 +258,3 @@ class Checker:
                 return {one["_id"]: one for one in found}
             except PyMongoError:
                 await asyncio.sleep(0.1)
-
-    def _change(self, before: Document | None, id: str) -> Document | None:
-        chance = self._chance
-        fresh = {
-            "_id": id,
-            "name": chance.choice(NAMES),
-            "shop": chance.choice(SHOPS),
-            "team": chance.choice(TEAMS),
-            "tags": chance.sample(TAGS, chance.randrange(3)),
-        }
-        if before is None or chance.random() < 0.1:
-            return fresh
-        if chance.random() < 0.2:
-            return None
-        name = chance.choice(("name", "shop", "team", "tags"))
-        return {**before, name: fresh[name]}
-
-    async def _write_direct(self, id: str, before: Document | None, after: Document | None) -> None:
-        items = self.own.mongo[self.own.db].items
-        if after is None:
-            await asyncio.to_thread(items.delete_one, {"_id": id})
-        elif before is None:
-            await asyncio.to_thread(items.insert_one, dict(after))
-        elif self._chance.random() < 0.3:
-            await asyncio.to_thread(items.replace_one, {"_id": id}, after)
-        else:
-            await asyncio.to_thread(items.update_one, {"_id": id}, {"$set": _differ(before, after)})
-
-    async def _write_own(self, id: str, before: Document | None, after: Document | None) -> None:
-        await self._write_by(self.own, id, before, after)
-
-    async def _write_other(self, id: str, before: Document | None, after: Document | None) -> None:
-        await self._write_by(self.other, id, before, after)
-
-    async def _write_by(
-        self, service: Service, id: str, before: Document | None, after: Document | None
-    ) -> None:
-        """Write through the REST API."""
-        method = "DELETE" if after is None else "PUT" if before is None else "PATCH"
-        body = None if after is None else _differ(before or {}, after)
-        reply = await service.request(method, f"/items/{id}?wm=upsert", headers=ADMIN, json=body)
-        assert reply.status in {200, 201, 204}, reply.text
-
-
-def _differ(before: Document, after: Document) -> Document:
-    """The properties that differ; at least one."""
-    changed = {key: one for key, one in after.items() if before.get(key) != one and key != "_id"}
-    return changed or {"name": after["name"]}

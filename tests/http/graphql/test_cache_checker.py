@@ -7,6 +7,7 @@ import pytest
 from tests.chance import IS_LONG
 from tests.http.access_harness import guarded
 from tests.http.cache_checker import Checker
+from tests.http.cache_writer import ALL_WAYS, Way
 from tests.http.harness import Document, Mongo
 
 pytestmark = pytest.mark.anyio
@@ -18,15 +19,15 @@ SETTINGS: Document = {
 WRITES = 200 if IS_LONG else 60
 
 
-@pytest.mark.parametrize("is_foreign", [False, True])
+@pytest.mark.parametrize("ways", [ALL_WAYS, ("other", "direct")], ids=["all", "foreign"])
 async def test_answers_are_those_of_the_database(
-    mongo_client: Mongo, mongo_uri: str, run_seed: int, is_foreign: bool
+    mongo_client: Mongo, mongo_uri: str, run_seed: int, ways: tuple[Way, ...]
 ) -> None:
     async with (
         guarded(mongo_client, mongo_uri, SETTINGS) as own,
         guarded(mongo_client, mongo_uri, SETTINGS, db=own.db, drop=False) as other,
     ):
-        checker = Checker(own, other, run_seed, LAG, is_foreign)
+        checker = Checker(own, other, run_seed, LAG, ways)
         await checker.prepare()
         await checker.run(WRITES)
         assert checker.hits, checker.statuses
