@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from docgraph.codec.id_text import SeveralKinds
 from docgraph.exchange.data import SeveralKinds
 from docgraph.graphql.conditions import BadWhere, Filter, combine, match_any
 from docgraph.variables import MATCH_NOTHING
