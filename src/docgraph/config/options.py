@@ -160,34 +160,27 @@ def describe_kind(kind: inspect.Type, extra: Mapping[str, Any]) -> str:
             return "a size such as 65536, '64 KiB' or '1 MiB'"
         case inspect.StrType() if "form" in extra:
             return str(extra["form"])
-    return _SIMPLE.get(type(kind), "another kind of value")
+    return _WORDS.get(type(kind), _OTHERS)[0]
 
 
-_SIMPLE: Final[dict[type, str]] = {
-    inspect.BoolType: "true or false",
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "text",
-    inspect.NoneType: "null",
-    inspect.DictType: "a mapping",
-    inspect.StructType: "a mapping of options",
+# Of one value, and of several.
+_WORDS: Final[dict[type, tuple[str, str]]] = {
+    inspect.BoolType: ("true or false", "true or false"),
+    inspect.IntType: ("a whole number", "whole numbers"),
+    inspect.FloatType: ("a number", "numbers"),
+    inspect.StrType: ("text", "texts"),
+    inspect.NoneType: ("null", "values"),
+    inspect.DictType: ("a mapping", "mappings"),
+    inspect.StructType: ("a mapping of options", "mappings"),
 }
-
-_PLURALS: Final[dict[type, str]] = {
-    inspect.BoolType: "true or false",
-    inspect.IntType: "whole numbers",
-    inspect.FloatType: "numbers",
-    inspect.StrType: "texts",
-    inspect.DictType: "mappings",
-    inspect.StructType: "mappings",
-}
+_OTHERS: Final = ("another kind of value", "values")
 
 
 def _plural(kind: inspect.Type) -> str:
     bare, extra, _ = unwrap(kind)
     if isinstance(bare, inspect.LiteralType):
         return describe_kind(bare, extra)
-    return _PLURALS.get(type(bare), "values")
+    return _WORDS.get(type(bare), _OTHERS)[1]
 
 
 def describe_value(node: ConfigNode, *, secret: bool) -> str:

@@ -314,11 +314,7 @@ _EXPLANATIONS: Final = (
         "this line does not fit the list above",
         "begin entries of a list with '- ', indented alike",
     ),
-    (
-        "could not find expected ':'",
-        "a key without ':'",
-        "write 'name: value'",
-    ),
+    ("could not find expected ':'", "a key without ':'", "write 'name: value'"),
 )
 
 

@@ -226,9 +226,7 @@ class Checker:
         match kind:
             case inspect.BoolType():
                 ok = isinstance(node.value, bool)
-            case inspect.IntType():
-                return self._check_number(node, kind, place)
-            case inspect.FloatType():
+            case inspect.IntType() | inspect.FloatType():
                 return self._check_number(node, kind, place)
             case inspect.StrType():
                 return self._check_text(node, kind, place)

@@ -70,14 +70,6 @@ def no_space(directory: Path) -> DiskFullError:
     )
 
 
-def explain_delay(seconds: float, log_path: Path) -> StartupError:
-    """Return the error for a `mongod` that runs and does not become ready."""
-    return StartupError(
-        f"the embedded MongoDB was not ready within {seconds:g} s",
-        hint=f"its log may say why: {log_path}",
-    )
-
-
 def find_missing_library(output: str) -> str | None:
     """Return the file name of the library that the loader did not find, from its output."""
     match = _LIBRARY.search(output)

@@ -24,7 +24,6 @@ from docgraph.embedded.errors import (
     ADDRESS_TAKEN,
     CANNOT_EXECUTE,
     ExitReport,
-    explain_delay,
     explain_exit,
     find_missing_library,
 )
@@ -196,7 +195,10 @@ class Mongod:
     def check_time(self, deadline: float) -> None:
         """Raise if the time for starting is used up."""
         if time.monotonic() > deadline:
-            raise explain_delay(self._options.start_timeout, self.place.log)
+            raise StartupError(
+                f"the embedded MongoDB was not ready within {self._options.start_timeout:g} s",
+                hint=f"its log may say why: {self.place.log}",
+            )
 
     def request_stop(self) -> None:
         """Request a clean end without waiting for it."""

@@ -223,7 +223,13 @@ def await_primary(host: str, check: Callable[[], None]) -> None:
             except ConnectionFailure:  # the member may end here; `check` detects it
                 pass
             except OperationFailure as error:
-                _check_passing(error)
+                if error.code not in _PASSING:
+                    raise StartupError(
+                        "the embedded MongoDB refused its replica-set configuration: "
+                        f"{error.details}",
+                        hint="the data may belong to another replica set: choose another "
+                        "directory with core.data-directory",
+                    ) from error
             time.sleep(POLL_SECONDS)
 
 
@@ -254,12 +260,3 @@ def _configure(client: MongoClient[Document], host: str) -> bool:
 
 def _is_writable(client: MongoClient[Document]) -> bool:
     return bool(client.admin.command("hello")["isWritablePrimary"])
-
-
-def _check_passing(error: OperationFailure) -> None:
-    if error.code not in _PASSING:
-        raise StartupError(
-            f"the embedded MongoDB refused its replica-set configuration: {error.details}",
-            hint="the data may belong to another replica set: choose another directory with "
-            "core.data-directory",
-        ) from error

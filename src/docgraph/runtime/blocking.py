@@ -59,7 +59,7 @@ async def run_blocking(
     done: asyncio.Future[T] = loop.create_future()
     call = partial(contextvars.copy_context().run, function, *args, **kwargs)
     try:
-        lane.pool.submit(partial(_work, call, done, partial(_post, loop, lane, done)))
+        lane.pool.submit(partial(_work, call, loop, lane, done))
     except BaseException:
         lane.leave()
         raise
@@ -140,31 +140,22 @@ class Blocking:
 
 def _work(
     call: Callable[[], Any],
-    done: asyncio.Future[Any],
-    post: Callable[[Any, BaseException | None], None],
-) -> None:
-    """Call the function, unless the caller has left, and post the result; runs in the thread."""
-    if done.cancelled():
-        post(None, None)
-        return
-    try:
-        result = call()
-    except BaseException as error:  # any error is raised again where the result is awaited
-        post(None, error)
-    else:
-        post(result, None)
-
-
-def _post(
     loop: asyncio.AbstractEventLoop,
     lane: Lane,
     done: asyncio.Future[Any],
-    result: Any,
-    error: BaseException | None,
 ) -> None:
-    """Send the result from the thread to the event loop."""
-    with suppress(RuntimeError):  # the loop is closed, and the caller with it
+    """Call the function, unless the caller has left, and send the result; runs in the thread."""
+
+    def send(result: Any, error: BaseException | None) -> None:
         loop.call_soon_threadsafe(_complete, lane, done, result, error)
+
+    with suppress(RuntimeError):  # the loop is closed, and the caller with it
+        try:
+            result = None if done.cancelled() else call()
+        except BaseException as error:  # any error is raised again where the result is awaited
+            send(None, error)
+        else:
+            send(result, None)
 
 
 def _complete(

@@ -96,7 +96,9 @@ class Docgraph:
         options, instance = self._prepared.config.get(Otel), self._instance.secret("otel")
         if otel.is_wanted(options) and options.traces:
             # Its libraries are many files, and start their own threads.
-            traces = await asyncio.to_thread(_build_traces, options, instance)
+            traces = await asyncio.to_thread(
+                lambda: otel.load("traces").Traces(options, instance, __version__)
+            )
             self._stack.push_async_callback(traces.close)
 
     async def contact_database(self) -> str:
@@ -281,10 +283,6 @@ class Docgraph:
         for one in self._prepared.found:
             if is_enabled(one, self._prepared.config.sections):
                 emit(PluginLoaded(one.name, one.plugin.kind, one.origin))
-
-
-def _build_traces(options: Otel, instance: bytes) -> Any:
-    return otel.load("traces").Traces(options, instance, __version__)
 
 
 def parse_content(body: bytes, content_type: str) -> Any:

@@ -113,7 +113,8 @@ class RestMaker:
                 for variable in variables:
                     avars = dict.fromkeys(variables, 1) | {variable: first}
                     yield self._get(one, f"/_aggrs/{quote(name)}", avars=avars)
-            yield self._get(one, "", keys={"a": build_failing_value(canary.path, value)})
+            failing = _FAILING[0](_compare(canary.path, value))
+            yield self._get(one, "", keys={"a": failing})
             for other in others:
                 yield self._get(one, "", filter=other)
 
@@ -266,11 +267,6 @@ _FORMS: Final[tuple[Callable[[dict[str, Any]], dict[str, Any]], ...]] = (
     lambda condition: {"$nor": [{"$or": [condition, _NEVER]}]},
     lambda condition: {"$and": [{"$or": [condition, _NEVER]}, {"_id": {"$ne": None}}]},
 )
-
-
-def build_failing_value(path: str, value: Any) -> dict[str, Any]:
-    """Return an expression that fails for documents with that value at a path."""
-    return _FAILING[0](_compare(path, value))
 
 
 def build_failing_filters(path: str, value: Any) -> Iterator[dict[str, Any]]:

@@ -159,7 +159,9 @@ class Conversion:
         shared = {"key": key, "issuer": get(source, "issuer"), "audience": get(source, "audience")}
         if has_tokens:
             self.put_all("jwtTokenManager", {"enabled": True, **shared})
-            self._report_short_key(key)
+            if isinstance(key, str) and len(key) < _KEY_BYTES:
+                text = f"is shorter than {_KEY_BYTES} bytes: docgraph starts with a longer one only"
+                self.add(Fate.CHANGED, "jwtConfigProvider.key", text)
         if checks_tokens:
             algorithm = get(source, "algorithm")
             mechanism = {"enabled": True, "algorithm": algorithm, **shared}
@@ -171,11 +173,6 @@ class Conversion:
         if get("basicAuthMechanism", "enabled"):
             self.put("basicAuthMechanism", "realm", _REALM)
         self._convert_token_service()
-
-    def _report_short_key(self, key: Any) -> None:
-        if isinstance(key, str) and len(key) < _KEY_BYTES:
-            text = f"is shorter than {_KEY_BYTES} bytes: docgraph starts with a longer one only"
-            self.add(Fate.CHANGED, "jwtConfigProvider.key", text)
 
     def _convert_token_service(self) -> None:
         """Keep the path of the token service, and the answers of version 9."""

@@ -21,6 +21,7 @@ from docgraph.exchange.errors import (
     UpgradeRequired,
     UrlTooLong,
 )
+from docgraph.server.fields import RawHeaders
 from docgraph.server.settings import Limits
 
 _HOST = re.compile(rb"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
@@ -145,8 +146,6 @@ def _split_target(method: str, target: bytes) -> tuple[bytes, bytes]:
         raise RequestError("the request target is not a path")
     return url.path or b"/", url.query or b""
 
-
-RawHeaders = list[tuple[bytes, bytes]]
 
 _KEY_SIZE = 16
 _OF_AN_UPGRADE = frozenset((b"upgrade", b"connection", b"http2-settings"))

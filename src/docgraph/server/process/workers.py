@@ -52,13 +52,6 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-@dataclass(frozen=True, slots=True)
-class _Ready:
-    """The message of a worker that is ready; `missing` is what its requests will lack."""
-
-    missing: str
-
-
 class WorkerFailure(StartupError):
     """A worker could not start: its error and exit code."""
 
@@ -264,8 +257,8 @@ class Supervisor:
             worker.channel.close()
             worker.channel, worker.closed = None, time.monotonic()
             return
-        if isinstance(message, _Ready):
-            worker.is_ready, worker.missing = True, message.missing
+        if isinstance(message, str):  # it is ready; the text is what its requests will lack
+            worker.is_ready, worker.missing = True, message
             emit(WorkerStarted(worker.number, worker.process.pid))
         elif not self._is_serving:
             raise WorkerFailure(*message)
@@ -378,8 +371,4 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, reload)
     application = make_application()
     server = make_server(application)
-
-    def notify_parent(missing: str) -> None:
-        channel.send(_Ready(missing))
-
-    await serve_process(application, server, listeners, stop, notify_parent)
+    await serve_process(application, server, listeners, stop, channel.send)
