@@ -113,7 +113,9 @@ class RevocationsWatcher(Initializer):
         self._users = users
         self._unwritten: dict[str, float] = {}  # users, and the time of the mark of each
         self._has_unwritten = asyncio.Event()
-        self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._apply)
+        self.follower = Follower(
+            self._open_stream, catch_up=token_revocations.read, take=self._apply
+        )
 
     async def initialize(self) -> None:
         """Read all marks, then follow changes."""
@@ -135,9 +137,6 @@ class RevocationsWatcher(Initializer):
             except StoreError as error:
                 if not await self._store.outage.explains(error):
                     emit(BackgroundFailed("token-revocations-round", error))
-
-    async def _catch_up(self) -> None:
-        await self._revocations.read()
 
     def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
         """Open the stream unguarded: the guard hides even that a password was written."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from docgraph.access.parse_rule import Flaw, Knowledge, find_refused, find_unknown, read_rule
+from docgraph.access.parse_rule import Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.rule_authorizers import AUTHORIZER
 from docgraph.access.sections import DbAclAuthorizer
@@ -31,6 +31,7 @@ from docgraph.exchange.errors import Conflict
 from docgraph.store import Policy
 from docgraph.store.sections import AggregationSecurity
 from docgraph.store.versions import Versions
+from docgraph.variables import Flaw
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph
