@@ -28,57 +28,31 @@ class ACLRegistry:
     """The registered predicates, in the order of their registration."""
 
     def __init__(self) -> None:
-        self._vetoes: list[RequestPredicate] = []
-        self._allows: list[RequestPredicate] = []
-        self._requirements: list[RequestPredicate] = []
+        self.vetoes: list[RequestPredicate] = []
+        self.allows: list[RequestPredicate] = []
+        self.requirements: list[RequestPredicate] = []
 
     def register_veto(self, predicate: RequestPredicate) -> None:
         """Deny every request for which the predicate is true."""
-        self._vetoes.append(predicate)
+        self.vetoes.append(predicate)
 
     def register_allow(self, predicate: RequestPredicate) -> None:
         """Approve every request for which the predicate is true, unless it is vetoed."""
-        self._allows.append(predicate)
+        self.allows.append(predicate)
 
     def register_authentication_requirement(self, predicate: RequestPredicate) -> None:
         """Require a login for every request for which the predicate is true."""
-        self._requirements.append(predicate)
+        self.requirements.append(predicate)
 
     registerVeto = register_veto  # the specification's names
     registerAllow = register_allow
     registerAuthenticationRequirement = register_authentication_requirement
 
-    async def find_veto(self, request: Request) -> RequestPredicate | None:
-        """Return the first veto predicate that is true or raises."""
-        return await _find(self._vetoes, request, "veto", on_failure=True)
-
-    async def find_allow(self, request: Request) -> RequestPredicate | None:
-        """Return the first allow predicate that is true."""
-        return await _find(self._allows, request, "allow", on_failure=False)
-
-    async def find_requirement(self, request: Request) -> RequestPredicate | None:
-        """Return the first authentication requirement that is true or raises."""
-        return await _find(self._requirements, request, "requirement", on_failure=True)
-
-    @property
-    def has_requirements(self) -> bool:
-        """Whether a request could require a login."""
-        return bool(self._requirements)
-
-    @property
-    def has_vetoes(self) -> bool:
-        """Whether a request could be denied."""
-        return bool(self._vetoes)
-
-    @property
-    def has_allows(self) -> bool:
-        """Whether a request could be approved."""
-        return bool(self._allows)
-
 
 async def _find(
     predicates: list[RequestPredicate], request: Request, stage: str, *, on_failure: bool
 ) -> RequestPredicate | None:
+    """Return the first predicate that is true; `on_failure`: one that raises counts as true."""
     for predicate in predicates:
         try:
             answer = predicate(request)
@@ -127,18 +101,20 @@ class ACLRegistryVetoer(Authorizer):
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Deny the request when a veto predicate is true."""
-        if not self._registry.has_vetoes:
+        if not self._registry.vetoes:
             return _PASSED  # the usual case: skip the calls
-        veto = await self._registry.find_veto(exchange.request)
+        veto = await _find(self._registry.vetoes, exchange.request, "veto", on_failure=True)
         if veto is None:
             return _PASSED
         return Decision(False, f"the veto predicate {describe(veto)} holds")
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Return whether a registered authentication requirement is true."""
-        if not self._registry.has_requirements:
+        required = self._registry.requirements
+        if not required:
             return False
-        return await self._registry.find_requirement(exchange.request) is not None
+        found = await _find(required, exchange.request, "requirement", on_failure=True)
+        return found is not None
 
 
 class ACLRegistryAllower(Authorizer):
@@ -153,9 +129,9 @@ class ACLRegistryAllower(Authorizer):
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Approve the request when an allow predicate is true."""
-        if not self._registry.has_allows:
+        if not self._registry.allows:
             return _NOT_ALLOWED
-        allow = await self._registry.find_allow(exchange.request)
+        allow = await _find(self._registry.allows, exchange.request, "allow", on_failure=False)
         if allow is None:
             return _NOT_ALLOWED
         return Decision(True, f"the allow predicate {describe(allow)} holds")
@@ -167,4 +143,4 @@ class ACLRegistryAllower(Authorizer):
     @property
     def is_idle(self) -> bool:
         """Whether no plugin has registered an allow predicate."""
-        return not self._registry.has_allows
+        return not self._registry.allows

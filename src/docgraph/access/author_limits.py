@@ -50,7 +50,6 @@ from docgraph.variables import GRAPHQL, REST, flatten_stages
 DEFINITION_LIMITS: Final = "permissionDefinitions"
 
 _PRIMARY: Final = Consistency(preference="primary")
-_REST: Final = "mongo"
 _PIPELINES: Final = ("aggrs", "streams")
 _LOOK_MS: Final = 10_000
 _MAX_BOUND: Final = 10_000
@@ -275,7 +274,7 @@ class DefinitionLimits(DataInterceptor):
         decisions = []
         for path in self._find_paths(exchange, namespace):
             service, decision = await self._imagination.decide_get(exchange, encode_path(path))
-            if service == _REST and decision is not None:
+            if service == "mongo" and decision is not None:
                 decisions.append(decision)
         return decisions
 

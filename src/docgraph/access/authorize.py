@@ -11,7 +11,7 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
@@ -30,33 +30,16 @@ LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")
 
 
-@runtime_checkable
-class DemandsLogin(Protocol):
-    """An authorizer that can require a login, regardless of the allowers."""
-
-    async def demands_login(self, exchange: Exchange) -> bool:
-        """Return whether this request must be authenticated."""
-        ...
-
-
-@runtime_checkable
-class MayBeIdle(Protocol):
-    """An allower that can be enabled without having anything to approve by."""
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it would approve nothing at all."""
-        ...
-
-
 class Authorization:
     """The stage `authorize` of the pipeline."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
         self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
-        self._demanding = [one for one in authorizers if isinstance(one, DemandsLogin)]
-        if all(isinstance(one, MayBeIdle) and one.is_idle for one in self.allowers):
+        # An authorizer can require a login, regardless of the allowers.
+        self._demanding: list[Any] = [one for one in authorizers if hasattr(one, "demands_login")]
+        # An allower can be enabled without having anything to approve by.
+        if all(getattr(one, "is_idle", False) for one in self.allowers):
             raise StartupError(
                 "no allower is enabled, so every request would be refused",
                 hint="enable one: dbAclAuthorizer, fileAclAuthorizer or fullAuthorizer",

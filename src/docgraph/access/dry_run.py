@@ -13,15 +13,7 @@ from typing import Any, ClassVar, Final
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization
 from docgraph.config.section import PluginConfig, Section
-from docgraph.exchange import (
-    Account,
-    DocgraphError,
-    Exchange,
-    Headers,
-    Parsed,
-    Permission,
-    Request,
-)
+from docgraph.exchange import Account, DocgraphError, Exchange, Headers, Parsed, Permission, Request
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
@@ -183,10 +175,7 @@ class DryRunProvider(Provider):
     security: ClassVar[bool] = True
 
     def __init__(
-        self,
-        config: PluginConfig,
-        registry: PluginRegistry,
-        configuration: Mapping[str, Section],
+        self, config: PluginConfig, registry: PluginRegistry, configuration: Mapping[str, Section]
     ) -> None:
         self._imagination = RequestDryRun(registry, configuration)
 

@@ -13,15 +13,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 from docgraph.access.authorize import report_denial
-from docgraph.exchange import (
-    Document,
-    Exchange,
-    Permission,
-    Read,
-    Resource,
-    Write,
-    WriteKind,
-)
+from docgraph.exchange import Document, Exchange, Permission, Read, Resource, Write, WriteKind
 from docgraph.exchange.data import SORT_KEY, TrustedDocument
 from docgraph.exchange.errors import DocgraphError, Forbidden, SecurityViolation, Unauthenticated
 from docgraph.plugins.kinds import DataInterceptor
@@ -174,14 +166,12 @@ class ResponseProjector(_Enforcing):
         return shown
 
 
-# Hidden properties (`projectResponse`): detect reads and writes that would reveal them.
-#
-# The checks inspect the reads and writes that the store is about to execute, never the text of a
-# request: a second parser of its parameters would differ from the first some day. A doubtful case
-# counts as using something hidden.
+# Hidden properties (`projectResponse`): detect reads and writes that would reveal them. The checks
+# inspect the reads and writes that the store is about to execute, never the text of a request: a
+# second parser of its parameters would differ from the first some day. A doubtful case counts as
+# using something hidden.
 
 _UNORDERED: Final = frozenset({"_id", "$natural"})  # the default order of a list
-_OWN_INDEX: Final = "_id_"
 # Their effect does not depend on stored values.
 _BLIND: Final = frozenset({"$set", "$setOnInsert", "$unset", "$currentDate"})
 # An operand that takes a number out of its range makes the update fail, which reveals the number by
@@ -226,7 +216,8 @@ def _reveals(operator: str, path: str, operand: Any, shown: Shown) -> bool:
     and others compare whole elements that are hidden in part; where all is hidden, so is their
     result.
     """
-    if operator == "$rename" or (operator in _CALCULATING and not _counts(operator, operand)):
+    is_small = operator == "$inc" and isinstance(operand, int) and abs(operand) < _MAX_ADDED
+    if operator == "$rename" or (operator in _CALCULATING and not is_small):
         return not is_shown(path, shown)
     return operator not in _BLIND and is_partly_shown(path, shown)
 
@@ -242,10 +233,6 @@ def _reveals_by_check(operator: str, path: str, operand: Any, shown: Shown) -> b
     steps = path.split(".")
     around = (".".join(steps[:length]) for length in range(1, len(steps)))
     return any(is_hidden_whole(one, shown) for one in around)
-
-
-def _counts(operator: str, operand: Any) -> bool:
-    return operator == "$inc" and isinstance(operand, int) and abs(operand) < _MAX_ADDED
 
 
 def _orders_by_hidden(read: Read, shown: Shown) -> bool:
@@ -268,7 +255,7 @@ def _hints_at_hidden(hint: Any) -> bool:
     """
     if isinstance(hint, Mapping):
         return not all(path in _UNORDERED for path in hint)
-    return hint is not None and hint != _OWN_INDEX
+    return hint is not None and hint != "_id_"
 
 
 def _computes(path: str, value: Any, shown: Shown) -> bool:
@@ -286,10 +273,9 @@ def _computes(path: str, value: Any, shown: Shown) -> bool:
     return True
 
 
-# Merge the values of `mergeRequest` into writes: documents, operators, pipelines.
-#
-# They override those of the caller wherever these are: at the same path, below it, or in an object
-# around it, whose other properties stay.
+# Merge the values of `mergeRequest` into writes: documents, operators, pipelines. They override
+# those of the caller wherever these are: at the same path, below it, or in an object around it,
+# whose other properties stay.
 
 Values = Mapping[str, Any]
 Change = tuple[str, str, Any]  # operator, path, operand

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from http import HTTPStatus
-from typing import Any, ClassVar, Final, Protocol, runtime_checkable
+from typing import Any, ClassVar, Final, Protocol
 
 from docgraph.access.authorize import decide
 from docgraph.access.dry_run import RequestDryRun
@@ -122,15 +122,6 @@ def _conditions(permission: Permission | None) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value}
 
 
-@runtime_checkable
-class FindsAccounts(Protocol):
-    """An authenticator that can find a user without a password."""
-
-    async def find(self, user: str) -> Account | None:
-        """Return the account of that user."""
-        ...
-
-
 class Bindings(Protocol):
     """The provider `account-bindings`: which names of `@user` are bound."""
 
@@ -139,21 +130,14 @@ class Bindings(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class Explainer:
     """Explains decisions with the plugins and rules of this instance."""
 
-    def __init__(
-        self,
-        imagination: RequestDryRun,
-        acl_rules: RuleBook,
-        comparison: Comparison,
-        bindings: Bindings | None = None,
-    ) -> None:
-        self._imagination = imagination
-        self._registry = imagination.registry
-        self._book = acl_rules
-        self._comparison = comparison
-        self._bindings = bindings
+    _imagination: RequestDryRun
+    _book: RuleBook
+    _comparison: Comparison
+    _bindings: Bindings | None = None
 
     async def explain(self, question: ExplainedRequest) -> Explanation:
         """Explain the decision on such a request."""
@@ -198,8 +182,9 @@ class Explainer:
         """Return the account of the user, or one with just these roles; raises `NotFound`."""
         if question.user is None:
             return Account("somebody", question.roles) if question.roles else None
-        for realm in self._registry.of_kind(Kind.AUTHENTICATOR):
-            account = await realm.find(question.user) if isinstance(realm, FindsAccounts) else None
+        for realm in self._imagination.registry.of_kind(Kind.AUTHENTICATOR):
+            # An authenticator may be unable to find a user without a password.
+            account = await realm.find(question.user) if hasattr(realm, "find") else None
             if account is not None:
                 roles = tuple(dict.fromkeys((*account.roles, *question.roles)))
                 return Account(account.name, roles, account.properties, account.kind)

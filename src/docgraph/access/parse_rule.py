@@ -25,16 +25,6 @@ from docgraph.store.names import check_namespace
 from docgraph.variables import REST, Flaw, Template, UnknownOperator, inspect_template
 from docgraph.variables.template import Context
 
-__all__ = [
-    "FILTERS",
-    "MAX_FLAWS",
-    "Flaw",
-    "Knowledge",
-    "describe_flaw",
-    "describe_flaws",
-    "read_rule",
-]
-
 _KEYS: Final = ("predicate", "roles", "role", "priority", "mongo", "description")
 FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
 _MAX_TEXT: Final = 64 * 1024  # of an object that is written as text; parsed on the event loop

@@ -231,12 +231,12 @@ def _unchanged(user: Document, place: RolePlace) -> Document:
     """Return a filter that matches this user while its roles cannot have changed."""
     property = place.path.property
     names = [name for name in user if _is_plain(name)] if property is None else [property]
-    condition = {name: _same(user, name) for name in names if name not in place.secrets}
+    condition = {
+        name: {"$eq": user[name]} if name in user else {"$exists": False}
+        for name in names
+        if name not in place.secrets
+    }
     return {**condition, "_id": {"$eq": user["_id"]}}
-
-
-def _same(user: Document, name: str) -> Document:
-    return {"$eq": user[name]} if name in user else {"$exists": False}
 
 
 def _is_plain(name: str) -> bool:
@@ -244,7 +244,6 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name[0] != "$" and "." not in name
 
 
-_REALM: Final = "dbRealmAuthenticator"
 _PRIMARY: Final = Consistency(preference="primary")  # checks read what the write will find
 
 
@@ -281,7 +280,7 @@ class RootRoleGuard(DataInterceptor):
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer):
             self._role = authorizer.config.root_role
-        if self._registry.find(_REALM) is not None:
+        if self._registry.find("dbRealmAuthenticator") is not None:
             self._place = RolePlace.of(self._users)
 
     def resolve(self, resource: Resource) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, NamedTuple
 
-from docgraph.access.parse_rule import Flaw, Knowledge, describe_flaws, read_rule, warn_of_unknown
+from docgraph.access.parse_rule import Knowledge, describe_flaws, read_rule, warn_of_unknown
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
 from docgraph.access.sections import DbAclAuthorizer as DbAclAuthorizerConfig
@@ -36,6 +36,7 @@ from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, Follower, ResumeToken
 from docgraph.store.versions import VersionFollower, Versions
+from docgraph.variables import Flaw
 
 AUTHORIZER: Final = "dbAclAuthorizer"
 

@@ -18,7 +18,6 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, Final
 
 from docgraph.access.language.function import NOWHERE, reach_of
-from docgraph.access.parse_rule import Flaw
 from docgraph.access.rule import Conditions, Rule
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec import as_meant
@@ -46,6 +45,7 @@ from docgraph.store.guard.row_filters import RowFilter
 from docgraph.store.guard.shield import hide_marker
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
+from docgraph.variables import Flaw
 
 _MAX_WARNINGS: Final = 50
 _MAX_NAMED: Final = 5
@@ -131,22 +131,15 @@ _READ_MS: Final = 10_000
 _MAX_APPS: Final = 1000
 
 
+@dataclass
 class Comparison:
     """Compares the visible rows of a collection in REST and in GraphQL."""
 
-    def __init__(
-        self,
-        graphql: Graphql,
-        mongo: Mongo,
-        store: Store,
-        acl_rules: RuleBook,
-        registry: PluginRegistry,
-    ) -> None:
-        self._registry = registry
-        self._graphql = graphql
-        self._mongo = mongo
-        self._store = store
-        self._book = acl_rules
+    _graphql: Graphql
+    _mongo: Mongo
+    _store: Store
+    _book: RuleBook
+    _registry: PluginRegistry
 
     async def find_notes(self, exchange: Exchange) -> list[str]:
         """Return what is filtered in REST and open in GraphQL, for the caller of this request."""
@@ -162,9 +155,10 @@ class Comparison:
         permission = exchange.permission
         if permission is None or permission.namespace not in permission.read_filters:
             return
+        base = self._graphql.uri.rstrip("/")
         for uri, document in await self._read_apps():
             if permission.namespace in set(find_namespaces(document)):
-                other = await self._permit(exchange, "graphql", "POST", self._app_path(uri))
+                other = await self._permit(exchange, "graphql", "POST", f"{base}/{uri}")
                 if other is not None and permission.namespace not in other.read_filters:
                     yield _record(permission.namespace, permission, uri, other)
 
@@ -194,9 +188,6 @@ class Comparison:
         other.service, other.parsed = service, server.parse(other)
         match = await self._book.match(other)
         return match.permission if match is not None else None
-
-    def _app_path(self, uri: str) -> str:
-        return f"{self._graphql.uri.rstrip('/')}/{uri}"
 
     def _find_path(self, namespace: str) -> str | None:
         """Return a path of the REST API that leads to the collection."""

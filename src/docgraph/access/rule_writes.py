@@ -9,26 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from docgraph.access.parse_rule import MAX_FLAWS, Flaw, describe_flaw, find_refused, read_rule
+from docgraph.access.parse_rule import MAX_FLAWS, describe_flaw, find_refused, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.rulebook import RuleBook
 from docgraph.codec.pieces import check_size
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import (
-    Document,
-    Exchange,
-    Resource,
-    Write,
-    WriteKind,
-    WriteResult,
-)
+from docgraph.exchange import Document, Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.exchange.errors import DefinitionError, NotSupported
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, run_blocking
 from docgraph.store import Store
 from docgraph.store.versions import Versions
+from docgraph.variables import Flaw
 
 
 class _OnRules(DataInterceptor):

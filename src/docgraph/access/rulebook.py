@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from docgraph.access.language import RequestView, holds
 from docgraph.access.language.predicate import Failure, find_failures
-from docgraph.access.parse_rule import Flaw, Knowledge, describe_flaws
+from docgraph.access.parse_rule import Knowledge, describe_flaws
 from docgraph.access.rule import (
     Rule,
     RuleIndex,
@@ -36,7 +36,7 @@ from docgraph.plugins.kinds import Decision, Kind, Provider
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import LruDict
 from docgraph.store import Store
-from docgraph.variables import Resolvers
+from docgraph.variables import Flaw, Resolvers
 
 _KEPT_LISTS: Final = 1000
 _NO_RULE: Final = Decision(False, "no rule matches")
@@ -221,11 +221,7 @@ class RuleBookProvider(Provider):
     security: ClassVar[bool] = True
 
     def __init__(
-        self,
-        config: PluginConfig,
-        store: Store,
-        registry: PluginRegistry,
-        acl: Acl,
+        self, config: PluginConfig, store: Store, registry: PluginRegistry, acl: Acl
     ) -> None:
         self._store = store
         self._registry = registry

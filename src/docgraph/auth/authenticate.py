@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
@@ -27,9 +26,6 @@ class Authentication:
     account: Account | None = None
     refused: bool = False
 
-
-_REST: Final = "mongo"
-_GRAPHQL: Final = "graphql"
 
 _ANONYMOUS = Authentication()
 _REFUSED = Authentication(refused=True)
@@ -77,8 +73,7 @@ class AuthenticateStage:
         offered = [value for one in self._mechanisms for value in one.challenge(exchange)]
         unique = dict.fromkeys(offered)  # basic and token-basic have the same challenge
         return Unauthenticated(
-            "authentication required",
-            headers=[("WWW-Authenticate", value) for value in unique],
+            "authentication required", headers=[("WWW-Authenticate", value) for value in unique]
         )
 
 
@@ -86,5 +81,5 @@ def _is_public_read(exchange: Exchange) -> bool:
     """Return whether an anonymous caller could be meant; an open stream never changes its user."""
     if exchange.is_renewal:
         return False
-    is_read = exchange.service == _REST and exchange.request.method in ("GET", "HEAD")
-    return is_read or exchange.service == _GRAPHQL
+    is_read = exchange.service == "mongo" and exchange.request.method in ("GET", "HEAD")
+    return is_read or exchange.service == "graphql"

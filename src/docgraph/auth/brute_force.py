@@ -33,7 +33,7 @@ from docgraph.auth.credentials import (
 from docgraph.auth.sections import BruteForceAttackGuard
 from docgraph.auth.tokens.token import find_manager
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Answer, Exchange, StartupError
+from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit
 from docgraph.observe.events import LoginsBlocked
@@ -190,12 +190,7 @@ class LoginGuard(Interceptor):
 
     def validate(self) -> None:
         """Check that the plugins which report the result of a login are enabled."""
-        for name in _COMPANIONS:
-            if self._registry.find(name) is None:
-                raise StartupError(
-                    f"{NAME} needs the plugin {name!r}, which is disabled",
-                    hint=f"remove /{name}/enabled, or turn off {NAME}",
-                )
+        self._registry.require(_COMPANIONS, NAME)
 
     async def close(self) -> None:
         """Close the counters."""
@@ -231,17 +226,14 @@ class LoginGuard(Interceptor):
             return
         attempt.complete()
         if exchange.account is None:
-            self._fail(attempt)
+            self._known.invalidate(attempt.digest)
+            self._attempts.add_failure(attempt.address)
+            if not attempt.is_counted:
+                self._attempts.add_guess(attempt.pair)
         elif not self._is_known(attempt):
             self._attempts.forget(attempt.pair)
             if attempt.digest:
                 self._known.put(attempt.digest, True)
-
-    def _fail(self, attempt: Attempt) -> None:
-        self._known.invalidate(attempt.digest)
-        self._attempts.add_failure(attempt.address)
-        if not attempt.is_counted:
-            self._attempts.add_guess(attempt.pair)
 
     def _read_attempt(self, exchange: Exchange) -> Attempt | None:
         """Return the login attempt with a password; a token of another scheme is none."""

@@ -124,10 +124,9 @@ def _show(event: Mapping[str, Any], visibility: EventVisibility, *, before: bool
     return shown
 
 
-# Queue between the task that reads a change stream and the one that delivers its events.
-#
-# It is bounded in number and bytes: the reader waits while it is full, which is the backpressure
-# on the database.
+# Queue between the task that reads a change stream and the one that delivers its events. It is
+# bounded in number and bytes: the reader waits while it is full, which is the backpressure on the
+# database.
 
 _MAX_RECORDS: Final = 2000
 _MAX_BYTES: Final = 16 << 20

@@ -328,11 +328,10 @@ def _report(one: Prepared, error: DocgraphError) -> None:
         return
 
 
-# Fan-out of change events in waves; each wave delivers all events since the previous one.
-#
-# Writing ten events to a client costs about as much as writing one. A rest follows each wave, in
-# proportion to its duration, so that many clients of a busy stream do not block the event loop.
-# With few clients there is no rest, and each event is delivered as it comes.
+# Fan-out of change events in waves; each wave delivers all events since the previous one. Writing
+# ten events to a client costs about as much as writing one. A rest follows each wave, in proportion
+# to its duration, so that many clients of a busy stream do not block the event loop. With few
+# clients there is no rest, and each event is delivered as it comes.
 
 _REST: Final = 4.0  # times the duration of the wave …
 _LONGEST_REST: Final = 0.05  # … in seconds

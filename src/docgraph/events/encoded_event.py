@@ -12,7 +12,6 @@ from docgraph.codec.bson_types import Timestamp
 from docgraph.exchange import Document, NotifyWhen, SharedMessages
 
 _PARTS: Final = ("fullDocument", "documentKey", "updateDescription", "operationType")
-_BEFORE: Final = "fullDocumentBeforeChange"
 _TIME: Final = "clusterTime"
 _DESCRIPTION: Final = "updateDescription"
 _TRUNCATED: Final = "truncatedArrays"
@@ -87,7 +86,7 @@ class Rendering:
 
 def build_notice(event: Document, rendering: Rendering, token: Mapping[str, Any]) -> EncodedEvent:
     """Build the JSON of a change event; `token` is its resume token."""
-    parts = (_BEFORE, *_PARTS) if rendering.before else _PARTS
+    parts = ("fullDocumentBeforeChange", *_PARTS) if rendering.before else _PARTS
     told: Document = {part: event[part] for part in parts if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):

@@ -8,6 +8,7 @@ command for many events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.events.change_record import ChangeRecord, EventVisibility
@@ -27,27 +28,17 @@ Visible = tuple[ChangeRecord, EventVisibility]
 Result = Document | None | DocgraphError
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
-_KIND: Final = "operationType"
 _NEVER: Final = frozenset({"to", BEFORE})
 
 
+@dataclass(frozen=True, slots=True)
 class ShapePlan:
     """The stages of a subscription: conditions for the source and for the index, and the rest."""
 
-    __slots__ = ("before", "condition", "shared", "stages")
-
-    def __init__(
-        self,
-        shared: Sequence[Filter],
-        condition: Filter | None,
-        stages: Sequence[Filter],
-        *,
-        before: bool = False,
-    ) -> None:
-        self.before = before
-        self.shared = shared
-        self.condition = condition
-        self.stages = stages
+    shared: Sequence[Filter]
+    condition: Filter | None
+    stages: Sequence[Filter]
+    before: bool = False
 
 
 def plan_shape(subscription: Subscription, view: StreamView, *, is_past: bool = False) -> ShapePlan:
@@ -97,7 +88,7 @@ def _is_visible_path(path: str, view: StreamView, shown: Shown | None) -> bool:
     root, _, rest = path.partition(".")
     if root in _NEVER or root[:1] == "$":
         return False
-    if root == _KIND or not (view.hidden or shown):
+    if root == "operationType" or not (view.hidden or shown):
         return True
     hidden = {".".join(one): 0 for one in view.hidden}
     return (

@@ -267,10 +267,7 @@ class DecisionSample:
         return chosen
 
     async def compare(
-        self,
-        image: Mapping[str, Any],
-        filters: Mapping[Any, Filter],
-        matched: Collection[Any],
+        self, image: Mapping[str, Any], filters: Mapping[Any, Filter], matched: Collection[Any]
     ) -> bool:
         """Compare the decision about an image; return whether the index is still trusted.
 

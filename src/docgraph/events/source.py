@@ -46,12 +46,7 @@ from docgraph.variables.resolvers import has_moments
 
 _CLOSE_SECONDS: Final = 3.0
 # Errors of a read of past events; all others mean that its token is invalid.
-_NOT_OF_THE_TOKEN: Final = (
-    ResumePointLost,
-    StoreForbidden,
-    StoreUnavailable,
-    TimeLimitExceeded,
-)
+_NOT_OF_THE_TOKEN: Final = (ResumePointLost, StoreForbidden, StoreUnavailable, TimeLimitExceeded)
 _FIRST_PAUSE: Final = 0.1  # seconds before a lost stream is opened again; doubled each time …
 _LONGEST_PAUSE: Final = 2.0  # … up to this
 _READ_AT_ONCE: Final = 500  # events that are read without a pause
@@ -148,10 +143,7 @@ class Source:
         return channel
 
     def _add_channel(
-        self,
-        key: bytes,
-        subscription: Subscription,
-        parts: tuple[Audience, EventShape],
+        self, key: bytes, subscription: Subscription, parts: tuple[Audience, EventShape]
     ) -> Channel:
         mode = JsonMode(subscription.json_mode)
         is_secret = hides_ids(subscription.shown)
@@ -183,10 +175,12 @@ class Source:
     async def _find_collation(self) -> Mapping[str, Any] | None:
         """Return the collation of the collection, found once: it stays the same."""
         key = self._key
-        if self._collation is None or (self._collation.done() and _has_failed(self._collation)):
+        task = self._collation
+        if task is None or (task.done() and (task.cancelled() or task.exception() is not None)):
             find = self._store.streams.find_collation
-            self._collation = asyncio.create_task(find(key.db, key.collection, images=key.images))
-        return await asyncio.shield(self._collation)
+            task = asyncio.create_task(find(key.db, key.collection, images=key.images))
+            self._collation = task
+        return await asyncio.shield(task)
 
     def release(self, channel: Channel) -> None:
         """Count one client less; those who come back soon find the log of their channel."""
@@ -414,7 +408,3 @@ def find_view(store: Store, subscription: Subscription) -> StreamView:
         shown=asked.shown,
         before=asked.before,
     )
-
-
-def _has_failed(task: asyncio.Task[Any]) -> bool:
-    return task.cancelled() or task.exception() is not None

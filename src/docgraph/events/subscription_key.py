@@ -34,7 +34,6 @@ from docgraph.runtime.open_streams import Session
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import hides_ids
 
-_HEADER: Final = "last-event-id"
 _PARAMETER: Final = "resume-after"
 _TYPES: Final = "_typeBits"
 # The token in hexadecimal digits; behind a point, the types of the numbers in it.
@@ -55,7 +54,7 @@ def find_resume_token(request: Request, subscription: Subscription) -> ResumeTok
     that follow an invented one.
     """
     for name, text in (
-        ("Last-Event-ID", request.headers.get(_HEADER)),
+        ("Last-Event-ID", request.headers.get("last-event-id")),
         (_PARAMETER, request.query.get(_PARAMETER)),
     ):
         if text and hides_ids(subscription.shown):
@@ -93,10 +92,9 @@ def _parse(name: str, text: str) -> ResumeToken:
     raise RequestError(f"{name} is not the id of an event", hint=_EXAMPLE)
 
 
-# Reauthorization of change streams: what a client would get if its request came now.
-#
-# A session is closed when its current permissions would give it other events or none. The current
-# time in a row filter makes no difference: it is that of each decision.
+# Reauthorization of change streams: what a client would get if its request came now. A session is
+# closed when its current permissions would give it other events or none. The current time in a row
+# filter makes no difference: it is that of each decision.
 
 _REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # errors that end the session
 

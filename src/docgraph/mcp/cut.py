@@ -200,7 +200,6 @@ def _find_argument(block: Block, keys: tuple[str, ...]) -> str | None:
 
 
 Entry = TypeVar("Entry")
-_MARK: Final = "…"
 _LEAST: Final = 8  # bytes: a mark in quotes
 
 
@@ -271,7 +270,7 @@ def _shorten_text(text: str, room: int, path: str, cuts: list[Cut]) -> str:
     while length and measure(text[:length]) > room - _LEAST + 2:
         length = length * 3 // 4
     cuts.append(Cut(path, 0, length, len(text), "characters"))
-    return text[:length] + _MARK
+    return text[:length] + "…"
 
 
 def _shorten_list(value: list[Any], room: int, path: str, cuts: list[Cut], depth: int) -> list[Any]:

@@ -30,7 +30,6 @@ from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
 
-_TOO_MANY: Final = "too-many-documents"
 _CHEAPER: Final = (
     "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
     "fields cost most"
@@ -130,10 +129,7 @@ class QueryTools:
         outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange, most)
         privileged = graphql.may_explain(session.exchange.account)
         described = outlook.as_dict(privileged=privileged)
-        budget = {
-            "maxDocuments": most,
-            "maxResultBytes": self.settings.max_result_bytes,
-        }
+        budget = {"maxDocuments": most, "maxResultBytes": self.settings.max_result_bytes}
         estimated = described.pop("estimatedDocuments")
         content = {"estimatedDocuments": estimated, "budget": budget, **described}
         if privileged:
@@ -160,7 +156,7 @@ class QueryTools:
                 msgspec.structs.replace(limits, fetched_documents=budget),
             )
         except OperationRefused as refusal:
-            if any(error.code == _TOO_MANY for error in refusal.errors):
+            if any(error.code == "too-many-documents" for error in refusal.errors):
                 refusal.hint = _CHEAPER
             raise
         result = ran.result
@@ -243,9 +239,7 @@ def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest, room: int)
 
 def _too_large(limit: int) -> OperationRefused:
     refusal = OperationRefused.because(
-        f"the response is larger than {limit} bytes",
-        "response-too-large",
-        Classification.ABORTED,
+        f"the response is larger than {limit} bytes", "response-too-large", Classification.ABORTED
     )
     refusal.hint = _CHEAPER
     return refusal

@@ -297,16 +297,7 @@ def _choose_code(error: DocgraphError) -> int:
 
 
 # The levels of the protocol, the most urgent first.
-LEVELS: Final = (
-    "emergency",
-    "alert",
-    "critical",
-    "error",
-    "warning",
-    "notice",
-    "info",
-    "debug",
-)
+LEVELS: Final = ("emergency", "alert", "critical", "error", "warning", "notice", "info", "debug")
 
 Notify = Callable[[str, dict[str, Any]], None]
 

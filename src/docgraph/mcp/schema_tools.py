@@ -97,17 +97,13 @@ class SchemaTools:
     async def _get_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
         session = await self._access.admit(call.exchange, arguments["app"])
         await require_introspection(self._access, session)
-        schema, limit = (await self._access.view(session)).schema, self.schema_limit
+        schema, limit = (await self._access.view(session)).schema, self._settings.max_result_bytes
+        limit = min(limit, _SCHEMA_BYTES)
         types = arguments.get("types")
         aside = self._access.graphql.work_aside
         if types:
             return Outcome(await aside(render_types, schema, types, limit))
         return Outcome(await aside(render_schema, schema, limit))
-
-    @property
-    def schema_limit(self) -> int:
-        """Bytes of a schema that an agent gets in one response."""
-        return min(_SCHEMA_BYTES, self._settings.max_result_bytes)
 
     async def _search_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
         words = split_words(arguments["words"])

@@ -47,7 +47,6 @@ Message = Mapping[str, Any]
 _AT_ONCE: Final = 32  # requests in progress, and lines that wait
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})  # for all users
 _IN_ORDER: Final = frozenset({"initialize", "logging/setLevel"})
-_JSON: Final = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ class _StdioSession:
         if not line.strip():
             return
         try:
-            message = read_message(line, _JSON)
+            message = read_message(line, "application/json")
         except DocgraphError as error:
             code = INVALID_REQUEST if isinstance(error, InvalidMessage) else PARSE_ERROR
             self._write(render_answer(None, RpcError(code, error.message)))

@@ -27,7 +27,6 @@ _LONGEST_LIST: Final = 32_768  # bytes
 _FOR_THE_FREE: Final = frozenset(
     {"get_schema", "search_schema", "validate_query", "explain_query", "run_query"}
 )
-_FAULT: Final = "internal-error"
 
 
 class Toolbox:
@@ -71,7 +70,7 @@ class Toolbox:
             code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
             outcome = _reject(error, call)
         except Exception:
-            _record(call, tool, _FAULT, started)
+            _record(call, tool, "internal-error", started)
             raise
         _record(call, tool, code, started)
         call.report(1, "done")

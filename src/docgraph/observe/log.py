@@ -254,10 +254,7 @@ class Exclusion:
     """
 
     def __init__(
-        self,
-        patterns: Sequence[str],
-        seconds: float,
-        clock: Callable[[], float] = monotonic,
+        self, patterns: Sequence[str], seconds: float, clock: Callable[[], float] = monotonic
     ) -> None:
         self._seconds = seconds if seconds > 0 else float("inf")
         self._clock = clock

@@ -10,6 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from prometheus_client import (
@@ -146,7 +147,9 @@ class Meters:
             ].inc(event.values),
             events.ToolCalled: self._count_tool,
             events.AppsRefreshed: self._set_apps,
-            StreamClient: self._count_client,
+            StreamClient: partial(
+                self._count_open, "docgraph_stream_clients", "docgraph_stream_closed_total"
+            ),
             StreamTold: self._count_told,
             StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(event.count),
             StreamStageFailed: self._counter("docgraph_stream_stages_failed_total"),
@@ -172,8 +175,12 @@ class Meters:
             CacheUsed: self._counter("docgraph_cache_requests_total", "result", "reason"),
             CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
             CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
-            CacheLag: self._set_lag,
-            LiveQueryChanged: self._count_live,
+            CacheLag: lambda event: (
+                self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
+            ),
+            LiveQueryChanged: partial(
+                self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
+            ),
             LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
         }
 
@@ -183,9 +190,6 @@ class Meters:
             return lambda event: self._metrics[name].inc()
         children = self._rare[name]
         return lambda event: children.of(*(str(getattr(event, f)) or "none" for f in fields)).inc()
-
-    def _set_lag(self, event: CacheLag) -> None:
-        self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
 
     def _set_connections(self, event: events.ConnectionsUsed) -> None:
         self._rare["docgraph_database_connections"].of(event.client).set(event.count)
@@ -259,21 +263,14 @@ class Meters:
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))
 
-    def _count_client(self, event: StreamClient) -> None:
-        clients = self._rare["docgraph_stream_clients"].of(event.transport)
+    def _count_open(self, open: str, closed: str, event: StreamClient | LiveQueryChanged) -> None:
+        """Count a client or live query that has begun, or has ended for a reason."""
+        clients = self._rare[open].of(event.transport)
         if not event.reason:
             clients.inc()
         else:
             clients.dec()
-            self._rare["docgraph_stream_closed_total"].of(event.reason).inc()
-
-    def _count_live(self, event: LiveQueryChanged) -> None:
-        queries = self._rare["docgraph_live_queries"].of(event.transport)
-        if not event.reason:
-            queries.inc()
-        else:
-            queries.dec()
-            self._rare["docgraph_live_closed_total"].of(event.reason).inc()
+            self._rare[closed].of(event.reason).inc()
 
     def _count_told(self, event: StreamTold) -> None:
         self._metrics["docgraph_stream_events_total"].inc(event.clients)

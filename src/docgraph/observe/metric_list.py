@@ -217,10 +217,9 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-# Tallies of frequent events: plain sums that are passed to the metrics now and then.
-#
-# The counters of prometheus_client cost about ten times as much as an addition, and a request
-# needs half a dozen of them.
+# Tallies of frequent events: plain sums that are passed to the metrics now and then. The counters
+# of prometheus_client cost about ten times as much as an addition, and a request needs half a dozen
+# of them.
 
 Labels = tuple[str, ...]
 

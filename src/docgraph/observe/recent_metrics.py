@@ -138,10 +138,7 @@ _FILES: Final = "operations-"
 _HIDDEN: Final = "…"
 # As GraphQL reads it: a quote in a comment begins no string.
 _TEXTS: Final = r'"""(?:\\"""|(?!""").)*(?:"""|$)|"(?:[^"\\\n\r]|\\[^\n\r])*"?|#[^\n\r]*'
-_WORD: Final = re.compile(
-    _TEXTS + r"|[_A-Za-z]\w*|-?\d[\w.+-]*|\.{3}|[^\s,]",
-    re.DOTALL,
-)
+_WORD: Final = re.compile(_TEXTS + r"|[_A-Za-z]\w*|-?\d[\w.+-]*|\.{3}|[^\s,]", re.DOTALL)
 # Cheap enough for the event loop: most literals, so that equal operations are counted together.
 _FREQUENT: Final = re.compile(_TEXTS + r"|(?<!\w)-?\d[\w.+-]*", re.DOTALL)
 _NAMED: Final = re.compile(r"\s*(?:query|mutation|subscription)\s+([_A-Za-z]\w*)")
@@ -276,14 +273,7 @@ def strip_literals(query: str) -> str:
         is_default = word == "=" or (is_default and word not in ("$", ")"))
         is_type = bool(definitions) and definitions[-1] and not is_default
         is_name = not definitions or is_type or following == ":" or words[number - 1] in ("$", "@")
-        is_shown = not _is_literal(word) and (is_name or not _is_word(word))
+        is_word = word[0] == "_" or word[0].isalpha()
+        is_shown = word[0] not in '"-0123456789' and (is_name or not is_word)
         shown.append(word if is_shown else _HIDDEN)
     return _SPACE.sub("", " ".join(shown))[:MAX_TEXT]
-
-
-def _is_word(text: str) -> bool:
-    return text[0] == "_" or text[0].isalpha()
-
-
-def _is_literal(text: str) -> bool:
-    return text[0] in '"-0123456789'

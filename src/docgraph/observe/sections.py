@@ -52,8 +52,7 @@ class Logging(Section, frozen=True):
         ),
     ] = ()
     requests_exclude_interval_ms: Annotated[
-        Milliseconds,
-        Meta(description="interval for excluded paths; 0 logs only the first request"),
+        Milliseconds, Meta(description="interval for excluded paths; 0 logs only the first request")
     ] = 600_000
     slow_operation_ms: Annotated[
         Milliseconds,

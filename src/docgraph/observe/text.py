@@ -93,9 +93,8 @@ def _cut(text: str, limit: int) -> str:
     return data[: limit - len(ellipsis.encode())].decode(errors="ignore") + ellipsis
 
 
-# Console log format for people: aligned, colored on a terminal, one line per event.
-#
-# Only an exception takes more lines, which are indented; all their texts have been cleaned before.
+# Console log format for people: aligned, colored on a terminal, one line per event. Only an
+# exception takes more lines, which are indented; all their texts have been cleaned before.
 
 # A value with a blank, a quote or an equals sign could look like another field.
 _needs_quotes = re.compile(r"[\s\"'=\\]|^$").search
@@ -138,10 +137,8 @@ def _render_value(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-# Exceptions as text for the log: message and traceback.
-#
-# Frames are named, not quoted: the source lines would have to be read from disk, and events may be
-# logged in the event loop.
+# Exceptions as text for the log: message and traceback. Frames are named, not quoted: the source
+# lines would have to be read from disk, and events may be logged in the event loop.
 
 MAX_FRAMES = 40  # per exception, the innermost ones
 MAX_CAUSES = 5

@@ -148,11 +148,9 @@ def _join(lines: list[bytes], limit: int) -> Iterator[tuple[int, bytes]]:
         yield len(group), b"".join(group)
 
 
-# Log files: regular files that stdout and stderr were redirected to, and their rotation.
-#
-# A rotation renames the file, and the process continues to write to the renamed one. It remembers
-# the path from its start, so that it can open a new file there. Forked processes inherit the
-# paths.
+# Log files: regular files that stdout and stderr were redirected to, and their rotation. A rotation
+# renames the file, and the process continues to write to the renamed one. It remembers the path
+# from its start, so that it can open a new file there. Forked processes inherit the paths.
 
 
 class _LogFile(NamedTuple):

@@ -13,7 +13,6 @@ from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
 
-from msgspec import Struct
 from msgspec.yaml import decode
 
 from docgraph.exchange import Document, ResourceType, WriteMode
@@ -25,17 +24,6 @@ from docgraph.store.driver.concerns import READ_CONCERNS, READ_PREFERENCES
 JSON: Final = "application/json"
 
 
-class _Static(Struct):
-    """The file `components.yaml`."""
-
-    schemas: dict[str, Document]
-    headers: dict[str, Document]
-    requestBodies: dict[str, Document]
-    responses: dict[str, Document]
-    rest: dict[str, dict[str, Document]]
-    securitySchemes: dict[str, Document]
-
-
 def refer(kind: str, name: str) -> Document:
     """Return a reference to a component."""
     return {"$ref": f"#/components/{kind}/{name}"}
@@ -43,12 +31,15 @@ def refer(kind: str, name: str) -> Document:
 
 # --- independent of the configuration -------------------------------------------------------------
 
-_STATIC: Final = decode(files(__package__).joinpath("components.yaml").read_bytes(), type=_Static)
-SCHEMAS: Final = _STATIC.schemas
-HEADERS: Final = _STATIC.headers
-GRAPHQL_BODIES: Final = _STATIC.requestBodies
-GRAPHQL_RESPONSES: Final = _STATIC.responses
-SECURITY_SCHEMES: Final = _STATIC.securitySchemes
+_STATIC: Final = decode(
+    files(__package__).joinpath("components.yaml").read_bytes(),
+    type=dict[str, dict[str, Document]],
+)
+SCHEMAS: Final = _STATIC["schemas"]
+HEADERS: Final = _STATIC["headers"]
+GRAPHQL_BODIES: Final = _STATIC["requestBodies"]
+GRAPHQL_RESPONSES: Final = _STATIC["responses"]
+SECURITY_SCHEMES: Final = _STATIC["securitySchemes"]
 
 
 def documents_of(item: Document) -> Document:
@@ -70,9 +61,9 @@ def _fill_enums(parameters: dict[str, Document]) -> dict[str, Document]:
     return parameters
 
 
-_PARAMETERS: Final = _fill_enums(_STATIC.rest["parameters"])
-BODIES: Final = _STATIC.rest["requestBodies"]
-_RESPONSES: Final = _STATIC.rest["responses"]
+_PARAMETERS: Final = _fill_enums(_STATIC["rest"]["parameters"])
+BODIES: Final = _STATIC["rest"]["requestBodies"]
+_RESPONSES: Final = _STATIC["rest"]["responses"]
 
 
 def build_parameters(settings: Mongo) -> dict[str, Document]:

@@ -58,28 +58,20 @@ class Survey:
     apps: tuple[ServedApp, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
 class Surveyor:
     """Reads the databases that are mounted."""
 
-    def __init__(
-        self,
-        store: Store,
-        catalog: Catalog,
-        mounts: Sequence[Mounted],
-        *,
-        most: int,
-        writers: Callable[[], Sequence[DataInterceptor]] = tuple,
-    ) -> None:
-        self._writers = writers
-        self._store = store
-        self._catalog = catalog
-        self._mounts = mounts
-        self._most = most
+    store: Store
+    catalog: Catalog
+    mounts: Sequence[Mounted]
+    most: int
+    writers: Callable[[], Sequence[DataInterceptor]] = tuple
 
     async def survey(self, graphql: Graphql | None, deadline: Deadline) -> Survey:
         """Read the resources; `graphql` is None if there are no apps."""
         names = await self._list(deadline)
-        listed = names[: self._most]
+        listed = names[: self.most]
         metadata = await self._read_metadata(listed, deadline)
         aggregations = _find_stored(metadata, "aggrs", find_aggregation)
         streams = _find_stored(metadata, "streams", find_stream)
@@ -112,7 +104,7 @@ class Surveyor:
             stands_at(type(one), DataPoint.BEFORE_WRITE)
             and one.wants_whole_documents
             and one.resolve(resource)
-            for one in self._writers()
+            for one in self.writers()
         )
         is_skipped = isinstance(setting, dict) and setting.get("skipNotSupported") is True
         return CollectionPaths(
@@ -130,12 +122,12 @@ class Surveyor:
     async def _list(self, deadline: Deadline) -> list[tuple[str, str]]:
         """Return the collections that a mount leads to."""
         wanted: dict[str, set[str] | None] = {}  # None: all of the database
-        for mount in self._mounts:
+        for mount in self.mounts:
             if mount.is_open:
                 continue
             match mount.what:
                 case ():
-                    wanted |= dict.fromkeys(await self._catalog.list_databases(deadline))
+                    wanted |= dict.fromkeys(await self.catalog.list_databases(deadline))
                 case (db,):
                     wanted[db] = None
                 case (db, name):
@@ -145,7 +137,7 @@ class Surveyor:
         return [
             (db, name)
             for db, only in sorted(wanted.items())
-            for name in await self._catalog.list_collections(db, deadline)
+            for name in await self.catalog.list_collections(db, deadline)
             if name != SCHEMA_STORE and (only is None or name in only)
         ]
 
@@ -155,7 +147,7 @@ class Surveyor:
         found: dict[tuple[str, str], Document] = {}
         for db in sorted({db for db, _ in namespaces}):
             ids = {metadata_id(name): name for of, name in namespaces if of == db}
-            stored = await self._store.reads.find(
+            stored = await self.store.reads.find(
                 db,
                 METADATA_STORE,
                 {"_id": {"$in": list(ids)}},
@@ -172,14 +164,14 @@ class Surveyor:
         waiting = list(dict.fromkeys(keys))
         while waiting and len(loaded) < _MAX_SCHEMAS:
             key = waiting.pop()
-            schema = await load_schema(self._store, *key) if key not in loaded else None
+            schema = await load_schema(self.store, *key) if key not in loaded else None
             if schema is not None:
                 loaded[key] = schema
                 waiting += find_references(schema)
         return loaded
 
     async def _find_apps(self, graphql: Graphql, deadline: Deadline) -> tuple[ServedApp, ...]:
-        definitions = await self._store.reads.find(
+        definitions = await self.store.reads.find(
             graphql.db,
             graphql.collection,
             {"descriptor.enabled": {"$ne": False}},
@@ -242,11 +234,10 @@ def _read_app(definition: Document) -> ServedApp:
     )
 
 
-# JSON schemas of the store converted to OpenAPI 3.1 (JSON Schema 2020-12).
-#
-# Older drafts are rewritten where a keyword has changed its name or shape. References lead from
-# one component to another. A reference without a target accepts everything, since a description
-# may be incomplete but not wrong.
+# JSON schemas of the store converted to OpenAPI 3.1 (JSON Schema 2020-12). Older drafts are
+# rewritten where a keyword has changed its name or shape. References lead from one component to
+# another. A reference without a target accepts everything, since a description may be incomplete
+# but not wrong.
 
 SchemaKey = tuple[str, Any]  # the database of the store, and the `_id`
 

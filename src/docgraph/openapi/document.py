@@ -159,13 +159,13 @@ def _describe_endpoint(
     )
     for (type, method), operation in OPERATIONS.items():
         if type is endpoint.type:
-            one = _refused(operation) if _is_refused(endpoint, method) else operation
+            one = (
+                replace(operation, summary=_REFUSED, answers={})
+                if _is_refused(endpoint, method)
+                else operation
+            )
             item[method.lower()] = _describe_operation(endpoint, one, shape, survey)
     return item
-
-
-def _refused(operation: OperationSpec) -> OperationSpec:
-    return replace(operation, summary=_REFUSED, answers={})
 
 
 def _is_refused(endpoint: Endpoint, method: str) -> bool:

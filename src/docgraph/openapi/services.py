@@ -18,7 +18,6 @@ from docgraph.exchange import Document
 from docgraph.openapi.components import GRAPHQL_BODIES, JSON, refer
 from docgraph.openapi.described_resources import ServedApp
 
-_USER: Final = "/{user}"
 _OFTEN: Final = (400, 401, 403, 408, 414, 429, 431, 500, 503)
 
 
@@ -37,8 +36,7 @@ class Bound:
 PathItem = dict[str, Any]
 
 _KNOWN: Final = decode(
-    files(__package__).joinpath("services.yaml").read_bytes(),
-    type=dict[str, dict[str, PathItem]],
+    files(__package__).joinpath("services.yaml").read_bytes(), type=dict[str, dict[str, PathItem]]
 )
 
 
@@ -47,7 +45,7 @@ def describe_service(service: Bound) -> dict[str, PathItem]:
     known = _KNOWN.get(service.name)
     if known is None:
         return _describe_unknown(service)
-    has_user = _USER in known  # the service itself authenticates the caller
+    has_user = "/{user}" in known  # the service itself authenticates the caller
     return {
         f"{service.path}{below}": {
             key: value

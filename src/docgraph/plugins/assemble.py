@@ -139,7 +139,11 @@ class _Assembly:
             cycle = " → ".join((*chain[chain.index(one.name) :], one.name))
             raise StartupError(f"these plugins need each other: {cycle}")
         arguments = {
-            need.parameter: self._satisfy(one, need, (*chain, one.name))
+            need.parameter: (
+                self._provide(one, need.provider, (*chain, one.name))
+                if need.section is None
+                else self._find_section(one, need.section)
+            )
             for need in _needs(one.plugin)
             if not need.optional or self._is_available(need)
         }
@@ -162,11 +166,6 @@ class _Assembly:
         if need.section is not None:
             return bool(self._sections_of(need.section))
         return need.provider in self.values or need.provider in self.providers
-
-    def _satisfy(self, user: FoundPlugin, need: _Need, chain: tuple[str, ...]) -> Any:
-        if need.section is not None:
-            return self._find_section(user, need.section)
-        return self._provide(user, need.provider, chain)
 
     def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
         """Return the sections of that struct; built-in ones precede plugins that reuse it."""

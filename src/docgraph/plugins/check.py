@@ -67,35 +67,20 @@ BUILT_IN_COMMANDS: Final = frozenset(
     ).split()
 )
 
-_PROTOCOLS: Final[Mapping[Kind, type[Any]]] = MappingProxyType(
+# The protocol of each kind, and the methods that the protocol does not enforce.
+_KINDS: Final[Mapping[Kind, tuple[type[Any], tuple[str, ...]]]] = MappingProxyType(
     {
-        Kind.SERVICE: kinds.Service,
-        Kind.INTERCEPTOR: kinds.Interceptor,
-        Kind.DATA_INTERCEPTOR: kinds.DataInterceptor,
-        Kind.AUTH_MECHANISM: kinds.AuthMechanism,
-        Kind.AUTHENTICATOR: kinds.Authenticator,
-        Kind.TOKEN_MANAGER: kinds.TokenManager,
-        Kind.AUTHORIZER: kinds.Authorizer,
-        Kind.INITIALIZER: kinds.Initializer,
-        Kind.PROVIDER: kinds.Provider,
-        Kind.VARIABLE_RESOLVER: kinds.VariableResolver,
-        Kind.COMMAND: kinds.Command,
-    }
-)
-# Attributes that the protocol of a kind does not enforce.
-_NEEDED: Final[Mapping[Kind, tuple[str, ...]]] = MappingProxyType(
-    {
-        Kind.SERVICE: ("handle",),
-        Kind.INTERCEPTOR: ("handle",),
-        Kind.DATA_INTERCEPTOR: ("resolve",),
-        Kind.AUTH_MECHANISM: ("authenticate",),
-        Kind.AUTHENTICATOR: ("verify",),
-        Kind.TOKEN_MANAGER: ("issue", "verify", "revoke"),
-        Kind.AUTHORIZER: ("decide",),
-        Kind.INITIALIZER: ("initialize",),
-        Kind.PROVIDER: ("get",),
-        Kind.VARIABLE_RESOLVER: ("resolve_variable",),
-        Kind.COMMAND: ("run",),
+        Kind.SERVICE: (kinds.Service, ("handle",)),
+        Kind.INTERCEPTOR: (kinds.Interceptor, ("handle",)),
+        Kind.DATA_INTERCEPTOR: (kinds.DataInterceptor, ("resolve",)),
+        Kind.AUTH_MECHANISM: (kinds.AuthMechanism, ("authenticate",)),
+        Kind.AUTHENTICATOR: (kinds.Authenticator, ("verify",)),
+        Kind.TOKEN_MANAGER: (kinds.TokenManager, ("issue", "verify", "revoke")),
+        Kind.AUTHORIZER: (kinds.Authorizer, ("decide",)),
+        Kind.INITIALIZER: (kinds.Initializer, ("initialize",)),
+        Kind.PROVIDER: (kinds.Provider, ("get",)),
+        Kind.VARIABLE_RESOLVER: (kinds.VariableResolver, ("resolve_variable",)),
+        Kind.COMMAND: (kinds.Command, ("run",)),
     }
 )
 _Flaw = tuple[str, str]  # the mistake and the hint
@@ -110,10 +95,9 @@ def check_plugin(found: FoundPlugin, plugin: Plugin, section: object) -> None:
 @cache
 def methods_of(kind: Kind) -> dict[str, Callable[..., Any]]:
     """Return the methods that are called on a plugin of that kind, as the kind declares them."""
-    protocol = _PROTOCOLS[kind]
     return {
         name: method
-        for declaring in (Plugin, protocol)
+        for declaring in (Plugin, _KINDS[kind][0])
         for name, method in vars(declaring).items()
         if inspect.isfunction(method) and not name.startswith("_")
     }
@@ -138,10 +122,10 @@ def _find_flaws(found: FoundPlugin, plugin: Plugin, section: object) -> Iterator
 def _check_method(plugin: Plugin, name: str, declared: Callable[..., Any]) -> Iterator[_Flaw]:
     method = getattr(plugin, name, None)
     function = getattr(method, "__func__", method)
-    if function is declared and name not in _NEEDED[plugin.kind]:
+    if function is declared and name not in _KINDS[plugin.kind][1]:
         return
     if function is declared or not callable(function) or not callable(method):
-        title = _PROTOCOLS[plugin.kind].__name__
+        title = _KINDS[plugin.kind][0].__name__
         hint = "" if function is declared else f", or subclass `docgraph.{title}`"
         yield f"has no method `{name}`", f"{_advise(name, declared)}{hint}"
         return

@@ -7,13 +7,14 @@ It is filled after all plugins are constructed, so use it from `provision` on. A
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final, cast, get_type_hints
 
 import msgspec
 
 from docgraph.config.section import PluginConfig, Section, ServiceConfig
+from docgraph.exchange.errors import StartupError
 from docgraph.exchange.request import parse_path
 from docgraph.plugins.kinds import Kind, Plugin, Service
 
@@ -31,6 +32,15 @@ class PluginRegistry:
     def find(self, name: str) -> Any | None:
         """Return the enabled plugin of that name."""
         return next((one for one in self._plugins if one.name == name), None)
+
+    def require(self, names: Iterable[str], user: str) -> None:
+        """Raise `StartupError` if a plugin that `user` needs is disabled."""
+        for name in names:
+            if self.find(name) is None:
+                raise StartupError(
+                    f"{user} needs the plugin {name!r}, which is disabled",
+                    hint=f"remove /{name}/enabled, or turn off {user}",
+                )
 
     def of_kind(self, kind: Kind) -> list[Any]:
         """Return the enabled plugins of a kind, by their `priority` if they have one."""

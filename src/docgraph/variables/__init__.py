@@ -1,5 +1,6 @@
 """Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
 
+from docgraph.exchange.data import TrustedDocument
 from docgraph.variables.compilation import GRAPHQL, REST, Placeholder, Vocabulary
 from docgraph.variables.compile_stages import flatten_stages
 from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
@@ -28,7 +29,6 @@ from docgraph.variables.value_marks import (
     NOTHING,
     UNBOUND,
     CallerDocument,
-    TrustedDocument,
     mark_caller,
     matches_nothing,
 )

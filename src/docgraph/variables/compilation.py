@@ -292,10 +292,9 @@ def combine_list(source: Any, parts: list[Render]) -> Render:
     return render
 
 
-# Optional parts of templates: `$ifarg`, in pipelines and in filters.
-#
-# `[<name> | [<names>], <part>, <else>?]`: the part if all names have a value, otherwise the other
-# one (decision 9). An explicit null is a value.
+# Optional parts of templates: `$ifarg`, in pipelines and in filters. `[<name> | [<names>], <part>,
+# <else>?]`: the part if all names have a value, otherwise the other one (decision 9). An explicit
+# null is a value.
 
 Branch = Callable[[Any, Place], Render]
 

@@ -163,11 +163,8 @@ class _Absent:
     value: Any
 
 
-class _Denied:
-    """A comparison with an absent value: false, and `$not` must not invert it."""
-
-
-_DENIED: Final = _Denied()
+# A comparison with an absent value: false, and `$not` must not invert it.
+_DENIED: Final = object()
 
 
 def _drop_missing(value: Any) -> Any:

@@ -218,13 +218,7 @@ _BODIES: dict[str, Position] = {
         {"startWith": EXPRESSION, "restrictSearchWithMatch": FILTER, "maxDepth": NUMBER}, LITERAL
     ),
     "$geoNear": _document(
-        {
-            "query": FILTER,
-            "key": LITERAL,
-            "distanceField": LITERAL,
-            "includeLocs": LITERAL,
-        },
-        PLAIN,
+        {"query": FILTER, "key": LITERAL, "distanceField": LITERAL, "includeLocs": LITERAL}, PLAIN
     ),
     "$search": _SEARCH,
     "$searchMeta": _SEARCH,
@@ -233,11 +227,7 @@ _BODIES: dict[str, Position] = {
     ),
     "$bucketAuto": _document({"buckets": NUMBER, "granularity": PLAIN}, EXPRESSION),
     "$setWindowFields": _document(
-        {
-            "sortBy": SORT,
-            "output": Position(_build_outputs, read_value, closed=_CLOSED),
-        },
-        EXPRESSION,
+        {"sortBy": SORT, "output": Position(_build_outputs, read_value, closed=_CLOSED)}, EXPRESSION
     ),
     "$fill": _document({"sortBy": SORT, "partitionByFields": LITERAL}, EXPRESSION),
     "$densify": _document({"field": LITERAL, "partitionByFields": LITERAL}, PLAIN),

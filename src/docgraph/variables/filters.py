@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from docgraph.exchange.data import SeveralKinds
+from docgraph.exchange.data import SeveralKinds, TrustedDocument
 from docgraph.variables.compilation import (
     Compilation,
     ConstantTemplate,
@@ -48,7 +48,6 @@ from docgraph.variables.value_marks import (
     NOTHING,
     CallerDocument,
     KindChoices,
-    TrustedDocument,
     check_caller_document,
     check_regex_length,
 )

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from docgraph.exchange import DataRequest, Document, Exchange
+from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import BodyError, DocgraphError, RequestError, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
@@ -28,7 +29,7 @@ from docgraph.variables.paths import (
     parse_path,
     parse_random_bits,
 )
-from docgraph.variables.value_marks import UNBOUND, TrustedDocument, mark_caller
+from docgraph.variables.value_marks import UNBOUND, mark_caller
 
 Decoder = Callable[[str], Any]
 

@@ -148,10 +148,7 @@ _SHAPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
     ),
     "$unwind": ('must be the path of a field such as "$items", or an object with path', _is_unwind),
     "$unset": ("must be the name of a field, or an array of names", _is_unset),
-    "$sort": (
-        'must be an object of fields with 1, -1 or {"$meta": "textScore"}',
-        _is_sort,
-    ),
+    "$sort": ('must be an object of fields with 1, -1 or {"$meta": "textScore"}', _is_sort),
     "$text": ("must be an object with $search, a string", _is_text),
     "$geoNear": ("must be an object with near and distanceField", _has("near", "distanceField")),
     "$redact": ("must be an expression that makes $$KEEP, $$PRUNE or $$DESCEND", _is_redact),
@@ -181,9 +178,8 @@ _SHAPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
 }
 
 
-# Known operators of MongoDB, up to version 8: distinguish typing errors from newer operators.
-#
-# The store decides whether an operator may be used; this module only knows whether it exists.
+# Known operators of MongoDB, up to version 8: distinguish typing errors from newer operators. The
+# store decides whether an operator may be used; this module only knows whether it exists.
 
 OperatorKind = Literal["filter", "condition", "expression"]
 

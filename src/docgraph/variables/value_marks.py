@@ -12,27 +12,8 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import Any, Final
 
-from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.variables.errors import UnusableValue
-
-__all__ = [
-    "FORBIDDEN_FROM_CALLERS",
-    "LEFT_OUT",
-    "MATCH_NOTHING",
-    "MAX_REGEX_LENGTH",
-    "NOTHING",
-    "NO_DOCUMENTS",
-    "UNBOUND",
-    "CallerDocument",
-    "KindChoices",
-    "Mark",
-    "TrustedDocument",
-    "check_caller_document",
-    "mark_caller",
-    "matches_nothing",
-    "narrow",
-]
 
 
 class Mark(Enum):

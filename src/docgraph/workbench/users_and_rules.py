@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.access.parse_rule import FILTERS, Flaw, find_refused, read_rule
+from docgraph.access.parse_rule import FILTERS, find_refused, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rule_warnings import find_ties
 from docgraph.access.rulebook import Ignored, RuleBook
@@ -23,6 +23,7 @@ from docgraph.exchange.errors import BodyError, Forbidden
 from docgraph.graphql.definition.inputs import build_bson
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Lane, run_blocking
+from docgraph.variables import Flaw
 from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.requests import ToolArguments, locate, read_text
 

@@ -26,8 +26,8 @@ from docgraph.events import source as sources
 from docgraph.events import stream_client as clients
 from docgraph.events.hub import Hub
 from docgraph.events.sections import Events
+from docgraph.events.service import EventChunks, serve_socket
 from docgraph.events.stream_client import Client
-from docgraph.events.transports import EventChunks, serve_socket
 from docgraph.exchange import NotifyWhen, SharedMessages, Subscription
 from docgraph.exchange.close_reason import FAILED, GONE, TOO_SLOW
 from docgraph.exchange.errors import StoreUnavailable

@@ -1,11 +1,14 @@
-"""Paths of `$arg`, `$fk` and field mappings."""
+"""Paths of `$arg`, `$fk` and field mappings.
+
+What the names of variables say.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from docgraph.variables import UNBOUND, compile_field, get_field, get_value, parse_path, render_path
-from docgraph.variables.paths import get_bound
+from docgraph.variables.paths import get_bound, is_momentary
 
 
 @pytest.mark.parametrize(
@@ -117,3 +120,23 @@ def test_a_bound_path_runs_over_arrays_as_that_of_a_field_does(path: str, expect
 
     assert found == expected
     assert get_field(document, parse_path(path)) == (None if expected is UNBOUND else expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("@now", True),
+        ("@rnd(32)", True),
+        ("@request", True),
+        ("@request.epochTimeStamp", True),
+        ("@request.dateTime", True),
+        ("@request['dateTime']", True),
+        ("@request.userName", False),
+        ("@user.now", False),
+        ("@nowhere", False),
+        ("now", False),
+        ("@", False),
+    ],
+)
+def test_variables_of_the_moment_are_told_apart(name: str, expected: bool) -> None:
+    assert is_momentary(name) is expected

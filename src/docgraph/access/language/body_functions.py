@@ -14,7 +14,6 @@ from typing import Any
 from docgraph.access.language.function import (
     AccessFunction,
     FunctionArguments,
-    Parameter,
     Test,
     Value,
     is_variable,
@@ -24,6 +23,7 @@ from docgraph.access.language.view import NoValue, RequestView, WrittenChanges
 from docgraph.codec import decode
 from docgraph.codec.equality import is_equal_unordered
 from docgraph.exchange.errors import DocgraphError
+from docgraph.predicates import Parameter
 from docgraph.store.names import Steps, split_key
 
 Values = Callable[[RequestView], list[Any]]
@@ -49,10 +49,7 @@ def _on_property(
             raise NoValue("absent")
         values = expected(view)
         fitting = [test(value, values) for value in stored.found]
-        return _decide(
-            holds=stored.is_everywhere and all(fitting),
-            fails=not any(fitting),
-        )
+        return _decide(holds=stored.is_everywhere and all(fitting), fails=not any(fitting))
 
     return test_property
 

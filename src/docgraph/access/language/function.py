@@ -238,16 +238,6 @@ def _spellings(value: Any) -> tuple[str, ...]:
     return ()
 
 
-__all__ = [
-    "AccessFunction",
-    "FunctionArguments",
-    "FunctionScope",
-    "Parameter",
-    "Test",
-    "Texts",
-    "is_variable",
-]
-
 Test = Callable[[RequestView], bool]
 
 _EMBEDDED = re.compile(r"(\$\{[^{}]+\}|%\{[^{}]+\})")

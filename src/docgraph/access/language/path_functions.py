@@ -9,16 +9,16 @@ from docgraph.access.language.function import (
     EVERYWHERE,
     AccessFunction,
     FunctionArguments,
-    Parameter,
     Reach,
     Segments,
     Test,
-    Texts,
     is_variable,
     reach_of,
     text_of,
 )
 from docgraph.access.language.view import RequestView
+from docgraph.predicates import Arguments as Texts
+from docgraph.predicates import Parameter
 
 _VARIABLE = re.compile(r"\{([\w.-]+)\}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")

@@ -11,10 +11,8 @@ from typing import Any, Final
 from docgraph.access.language.function import (
     AccessFunction,
     FunctionArguments,
-    Parameter,
     Reach,
     Test,
-    Texts,
     are_equal,
     find_address,
     is_any_equal,
@@ -25,6 +23,8 @@ from docgraph.access.language.function import (
 )
 from docgraph.access.language.view import AbsentValue, NoValue, Repeated, RequestView, Text
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
+from docgraph.predicates import Arguments as Texts
+from docgraph.predicates import Parameter
 
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _OPERANDS: Final = 2

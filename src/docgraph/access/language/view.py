@@ -51,15 +51,7 @@ class RequestView:
     the path that is really served. Large bodies are inspected in a thread.
     """
 
-    __slots__ = (
-        "_known",
-        "_resolvers",
-        "bound",
-        "data",
-        "exchange",
-        "request",
-        "segments",
-    )
+    __slots__ = ("_known", "_resolvers", "bound", "data", "exchange", "request", "segments")
 
     def __init__(self, exchange: Exchange, resolvers: Resolvers) -> None:
         parsed = exchange.parsed

@@ -33,7 +33,6 @@ from docgraph.exchange import (
     Problem,
     Resource,
     ResourceType,
-    StartupError,
     Write,
     WriteKind,
 )
@@ -189,12 +188,7 @@ class DatabaseRealm(Authenticator):
 
     def validate(self) -> None:
         """Check that the plugins which protect passwords are enabled."""
-        for name in _COMPANIONS:
-            if self._registry.find(name) is None:
-                raise StartupError(
-                    f"{REALM} needs the plugin {name!r}, which is disabled",
-                    hint=f"remove /{name}/enabled, or turn off {REALM}",
-                )
+        self._registry.require(_COMPANIONS, REALM)
 
     @property
     def secret_properties(self) -> tuple[str, ...]:

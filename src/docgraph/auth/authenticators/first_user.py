@@ -94,7 +94,9 @@ class FirstUser(Initializer):
 
     async def _make_admin(self, realm: DatabaseRealm) -> None:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
-        if not await self._insert(realm, _build_admin(realm, password)):
+        roles = [ADMIN] if realm.reader.roles.place is not None else []
+        user = {"_id": ADMIN, **build_user(realm, ADMIN, password, roles)}
+        if not await self._insert(realm, user):
             return
         self._untold = password
         if is_watched():
@@ -154,11 +156,6 @@ def build_user(realm: DatabaseRealm, name: str, password: str, roles: Sequence[s
             hint="write the user document itself",
         )
     return user
-
-
-def _build_admin(realm: DatabaseRealm, password: str) -> Document:
-    roles = [ADMIN] if realm.reader.roles.place is not None else []
-    return {"_id": ADMIN, **build_user(realm, ADMIN, password, roles)}
 
 
 def _read_document(realm: DatabaseRealm, text: str) -> Document:

@@ -25,15 +25,7 @@ from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.auth.passwords import Hashed, build_ha1
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import (
-    Deadline,
-    Document,
-    Exchange,
-    Resource,
-    Write,
-    WriteKind,
-    WriteResult,
-)
+from docgraph.exchange import Deadline, Document, Exchange, Resource, Write, WriteKind, WriteResult
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.exchange import transaction_of
 from docgraph.plugins.kinds import DataInterceptor
@@ -108,8 +100,9 @@ class PasswordHasher(_OnUsers):
         for one in found:
             await self._check_strength(one, several)
         # One by one: a write of many users must not block the lane for logins.
-        kept = _kept_of(exchange)
-        # Each write has its own salts, and reuses them in a retry.
+        # Each write has its own salts, and reuses them in a retry of its transaction.
+        transaction = transaction_of(exchange)
+        kept = {} if transaction is None else transaction.kept
         stored = [await self._prepare(one, kept, id(exchange)) for one in found]
         for document in write.documents:
             given = document.get(names.password)
@@ -250,12 +243,6 @@ class PasswordStripper(_OnUsers):
             {key: value for key, value in document.items() if key not in secret}
             for document in documents
         ]
-
-
-def _kept_of(exchange: Exchange | None) -> dict[Any, Any]:
-    """Return the cache of hashes for a transaction that may be retried: each hash is slow."""
-    transaction = transaction_of(exchange)
-    return {} if transaction is None else transaction.kept
 
 
 def _has_effect(result: WriteResult) -> bool:

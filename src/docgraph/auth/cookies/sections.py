@@ -112,12 +112,7 @@ def _come_as_three(view: View) -> Iterator[Problem]:
 
 def _have_a_token(view: View) -> Iterator[Problem]:
     """Check for one of the three option sets: a manager that issues, a mechanism that verifies."""
-    parts = (
-        RndTokenManager,
-        JwtTokenManager,
-        TokenBasicAuthMechanism,
-        JwtAuthenticationMechanism,
-    )
+    parts = (RndTokenManager, JwtTokenManager, TokenBasicAuthMechanism, JwtAuthenticationMechanism)
     if not view.knows(*parts) or not any(view.on(section) for section in _COOKIES):
         return
     random, signed, basic, jwt = (view.on(section) is not None for section in parts)

@@ -93,11 +93,10 @@ class IdentityMechanism(AuthMechanism):
         return self._outcome
 
 
-# `tokenBasicAuthMechanism`: Basic authentication with a token in place of the password.
-#
-# It shares its scheme with `basicAuthMechanism` and runs first. A text that is no token may still
-# be a password. A mismatch is therefore a rejection only where no other mechanism reads the
-# scheme: a login by password must not count as a failure.
+# `tokenBasicAuthMechanism`: Basic authentication with a token in place of the password. It shares
+# its scheme with `basicAuthMechanism` and runs first. A text that is no token may still be a
+# password. A mismatch is therefore a rejection only where no other mechanism reads the scheme: a
+# login by password must not count as a failure.
 
 BASIC = "basicAuthMechanism"
 
@@ -112,10 +111,7 @@ class TokenBasicMechanism(AuthMechanism):
     Config = TokenBasicAuthMechanism
 
     def __init__(
-        self,
-        config: TokenBasicAuthMechanism,
-        registry: PluginRegistry,
-        basic: BasicAuthMechanism,
+        self, config: TokenBasicAuthMechanism, registry: PluginRegistry, basic: BasicAuthMechanism
     ) -> None:
         self.config = config
         self._registry = registry

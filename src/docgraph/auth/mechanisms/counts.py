@@ -51,11 +51,7 @@ class Nonces:
     """Creates and parses nonces; `key` may have any length."""
 
     def __init__(
-        self,
-        key: bytes,
-        *,
-        lifetime: float = LIFETIME,
-        clock: Callable[[], float] = elapsed,
+        self, key: bytes, *, lifetime: float = LIFETIME, clock: Callable[[], float] = elapsed
     ) -> None:
         self._key = hmac.digest(key, b"docgraph digest nonces", hashlib.sha256)
         self._lifetime = lifetime

@@ -10,7 +10,8 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final, Protocol, cast
+from functools import partial
+from typing import Any, ClassVar, Final, Protocol, cast
 from urllib.parse import urlsplit
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
@@ -218,16 +219,11 @@ def _is_target(uri: str, request: Request) -> bool:
 # `secret` is HA1, which an authenticator stores or computes: equivalent to the password.
 
 
-def _md5(data: bytes) -> str:
-    # Old clients support nothing else; its use is limited to them.
-    return hashlib.md5(data, usedforsecurity=False).hexdigest()
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-_HASHES: Final[dict[str, Callable[[bytes], str]]] = {"MD5": _md5, "SHA-256": _sha256}
+# Old clients support nothing but MD5; its use is limited to them.
+_HASHES: Final[dict[str, Callable[[bytes], Any]]] = {
+    "MD5": partial(hashlib.md5, usedforsecurity=False),
+    "SHA-256": hashlib.sha256,
+}
 
 
 def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
@@ -236,6 +232,7 @@ def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
     Without a method it is the server's proof for the client that it knows the secret.
     """
     digest = _HASHES[given.algorithm]
-    action = digest(f"{method}:{given.uri}".encode("latin-1"))
+    action = digest(f"{method}:{given.uri}".encode("latin-1")).hexdigest()
     parts = (secret, given.nonce, given.nc, given.cnonce, "auth", action)
-    return digest(":".join(parts).encode("latin-1"))
+    response: str = digest(":".join(parts).encode("latin-1")).hexdigest()
+    return response

@@ -137,8 +137,7 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
         msgspec.field(name="usernameClaim", default="sub")
     )
     roles_claim: Annotated[
-        Name | None,
-        Meta(description="claim that holds the roles; not together with `fixedRoles`"),
+        Name | None, Meta(description="claim that holds the roles; not together with `fixedRoles`")
     ] = msgspec.field(name="rolesClaim", default="roles")
     fixed_roles: Annotated[
         tuple[str, ...] | None,

@@ -190,12 +190,9 @@ def _describe(path: str, places: list[str]) -> str:
     return f"@user.{path} is not bound for callers who come with a token, and is used by {named}"
 
 
-# Names of `@user` that are bound, by login method (decision 19).
-#
-# The provider `account-bindings`, for `docgraph access explain`: the account of a realm after a
-# login by password, and after a login by each kind of token that is enabled.
-
-_CLAIMED: Final = "(every claim of the token)"
+# Names of `@user` that are bound, by login method (decision 19). The provider `account-bindings`,
+# for `docgraph access explain`: the account of a realm after a login by password, and after a login
+# by each kind of token that is enabled.
 
 
 class AccountBindings(Provider):
@@ -243,7 +240,7 @@ class AccountBindings(Provider):
         if self._identity.enabled:
             yield f"identity ({self._identity.username})", {"userid", "roles"}
         if self._jwt.enabled:
-            yield "foreign JWT", {self._jwt.username_claim, _CLAIMED}
+            yield "foreign JWT", {self._jwt.username_claim, "(every claim of the token)"}
 
 
 def _sign(account: Account, manager: JwtTokenManager) -> Account:

@@ -294,13 +294,7 @@ class _NoRedirects(HTTPRedirectHandler):
     """Rejects redirects: only the configuration decides where keys come from."""
 
     def redirect_request(
-        self,
-        req: Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: Message,
-        newurl: str,
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
     ) -> Request | None:
         raise URLError(f"the address answers {code}, a redirect, which is not followed")
 

@@ -217,7 +217,9 @@ class Revocations:
             )
             for document in page:
                 self.learn(document)
-                latest = max(latest, _written(document))
+                written: Any = document.get("written")
+                if isinstance(written, datetime):
+                    latest = max(latest, written)
             if len(page) < _PAGE:
                 return latest
             skip += len(page)
@@ -243,11 +245,6 @@ def _date(seconds: float) -> datetime:
     return EPOCH + timedelta(seconds=min(max(seconds, 0.0), _LAST))
 
 
-def _written(document: Document) -> datetime:
-    written: Any = document.get("written")
-    return written if isinstance(written, datetime) else EPOCH
-
-
 async def end_session(
     store: Store, manager: TokenManager | None, revocations: Revocations | None, account: Account
 ) -> None:
@@ -266,9 +263,8 @@ async def end_session(
     await store.writes.finish("logout", end)
 
 
-# Revocation marks that end tokens before their expiration, in memory; pure.
-#
-# `revocation.py` stores them.
+# Revocation marks that end tokens before their expiration, in memory; pure. `revocation.py` stores
+# them.
 #
 #     {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
 #     {_id: "users:<random>", users: [<name>, …], times: [<at>, …], at, until}

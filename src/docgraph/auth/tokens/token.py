@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import orjson
@@ -142,12 +142,10 @@ def read_properties(written: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-# Token response headers.
-#
-# Authenticated users receive their token. A caller with the cookie gets only its expiration time: a
-# token that is hidden from scripts must not be in a response that they can read (decision 29). A
-# new token goes into the cookie. A token that cannot be issued at the moment is omitted and is no
-# error, unless the caller requested it with `renew-auth-token`.
+# Token response headers. Authenticated users receive their token. A caller with the cookie gets
+# only its expiration time: a token that is hidden from scripts must not be in a response that they
+# can read (decision 29). A new token goes into the cookie. A token that cannot be issued at the
+# moment is omitted and is no error, unless the caller requested it with `renew-auth-token`.
 
 _VALID_UNTIL: Final = "Auth-Token-Valid-Until"
 _NAMES: Final = ("Auth-Token", _VALID_UNTIL, "Auth-Token-Location")
@@ -155,8 +153,6 @@ _TOKEN: Final = "authTokenHeaders.token"  # noqa: S105 - the name of an attribut
 _BY_COOKIE: Final = "authCookieHandler.accepted"
 _RENEWED: Final = "authTokenHeaders.renewed"
 _COOKIE_WANTED: Final = "authTokenHeaders.cookie"
-_RENEW: Final = "renew-auth-token"
-_SET: Final = "set-auth-cookie"
 
 
 def find_manager(registry: PluginRegistry) -> TokenManager | None:
@@ -191,7 +187,7 @@ def wants_cookie(exchange: Exchange) -> bool:
             return False
         if _RENEWED in exchange.attributes:
             return True
-    return _COOKIE_WANTED in exchange.attributes or _asks(exchange, _SET)
+    return _COOKIE_WANTED in exchange.attributes or _asks(exchange, "set-auth-cookie")
 
 
 def request_cookie(exchange: Exchange) -> None:
@@ -276,7 +272,7 @@ class TokenHeaders(Interceptor):
         manager, account = self._manager, exchange.account
         if manager is None or account is None:
             return None
-        renew = _asks(exchange, _RENEW) and getattr(manager, "renewable", False)
+        renew = _asks(exchange, "renew-auth-token") and getattr(manager, "renewable", False)
         try:
             token = AuthToken.of(await manager.issue(account, renew=renew))
         except DocgraphError:  # a database failure is reported elsewhere
@@ -313,12 +309,6 @@ def _render(token: AuthToken, location: str) -> tuple[tuple[str, str], ...]:
 _REALMS: Final = {"database": "dbRealmAuthenticator", "file": "fileRealmAuthenticator"}
 
 
-class _FindsUsers(Protocol):
-    async def find(self, user: str) -> Account | None:
-        """Return the current account."""
-        ...
-
-
 class Realms:
     """The authenticators that can find a user without a password."""
 
@@ -333,4 +323,5 @@ class Realms:
         realm = self._registry.find(_REALMS.get(account.kind, account.kind))
         if realm is None or not hasattr(realm, "find"):
             return Account(account.name, account.roles, account.properties, account.kind)
-        return await cast("_FindsUsers", realm).find(account.name)
+        found: Account | None = await realm.find(account.name)
+        return found

@@ -71,7 +71,8 @@ class Claims:
         for begin in (issued, _read_time(claims, "nbf")):
             if begin is not None and begin > now + self.leeway:
                 raise TokenRefused("not-yet-valid")
-        self._check_issuer(claims)
+        if self.issuer is not None and claims.get("iss") != self.issuer:
+            raise TokenRefused("wrong-issuer")
         self._check_audience(claims)
         ends = None if expires is None else expires + self.leeway
         account = Account(self._read_user(claims), self._read_roles(claims), claims, "jwt", ends)
@@ -81,10 +82,6 @@ class Claims:
     def is_over(self, expires: float | None, now: float) -> bool:
         """Return whether a token has expired."""
         return expires is not None and now >= expires + self.leeway
-
-    def _check_issuer(self, claims: Mapping[str, Any]) -> None:
-        if self.issuer is not None and claims.get("iss") != self.issuer:
-            raise TokenRefused("wrong-issuer")
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:
         """Check that one of our audiences is the token's audience, or in its list."""
@@ -129,7 +126,6 @@ def _is_list_of_text(value: Any) -> bool:
 
 
 # Parse the compact form of a signed token (JWS, RFC 7515), strictly, before any key is used.
-#
 # Everything ambiguous is rejected: padding, the other alphabet, unused bits, JSON that is not
 # UTF-8, a repeated member. Key parameters of the header (`jwk`, `jku`, `x5u`, `x5c`) are never
 # used: a token does not choose the key that verifies it.

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from docgraph.access.parse_rule import Flaw, Knowledge, find_refused, find_unknown, read_rule
+from docgraph.access.parse_rule import Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.rule_authorizers import AUTHORIZER
 from docgraph.access.rule_warnings import find_row_filters
@@ -37,6 +37,7 @@ from docgraph.store.catalog import Catalog
 from docgraph.store.mounts import split_mount
 from docgraph.store.sections import AggregationSecurity
 from docgraph.store.versions import Versions
+from docgraph.variables import Flaw
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph

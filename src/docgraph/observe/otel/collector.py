@@ -30,7 +30,6 @@ from docgraph.observe.event import CollectorFound, CollectorLost
 from docgraph.observe.sections import Otel
 
 CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for unsent messages
-_DEFAULT: Final = "http://localhost:4318"
 _BASE: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 _LONGEST_REMARK: Final = 300  # characters; some of them may come from the collector
 _LIBRARY: Final = logging.getLogger("opentelemetry")
@@ -42,7 +41,7 @@ def find_address(options: Otel, signal: str) -> str:
         given = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT", "").strip()
         if given:
             return given
-    base = options.endpoint or os.environ.get(_BASE, "").strip() or _DEFAULT
+    base = options.endpoint or os.environ.get(_BASE, "").strip() or "http://localhost:4318"
     return f"{base.rstrip('/')}/v1/{signal}"
 
 
@@ -106,11 +105,10 @@ class CollectorStatus(logging.Handler):
         super().close()
 
 
-# HTTP session to an OTLP collector, which is not trusted.
-#
-# Only the status of its response counts. The rest is not stored, and it is read no longer than a
-# message may take. A redirect is a rejection: the library would take it for success, and the data
-# would be lost silently. No error text contains an address or a header, which may be secrets.
+# HTTP session to an OTLP collector, which is not trusted. Only the status of its response counts.
+# The rest is not stored, and it is read no longer than a message may take. A redirect is a
+# rejection: the library would take it for success, and the data would be lost silently. No error
+# text contains an address or a header, which may be secrets.
 
 _LARGEST_ANSWER: Final = 64 * 1024  # bytes; responses of collectors are short
 _DEFAULT_SECONDS: Final = 10.0

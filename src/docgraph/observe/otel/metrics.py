@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any, Final
 
@@ -28,7 +28,6 @@ from docgraph.observe.otel.collector import (
 )
 from docgraph.observe.sections import Otel
 
-_INTERVAL: Final = "OTEL_METRIC_EXPORT_INTERVAL"
 _DEFAULT_MS: Final = 60_000
 _LEAST_MS, _MAX_MS = 100, 86_400_000  # as for the option
 _LONGEST_NUMBER: Final = 19  # digits
@@ -76,7 +75,7 @@ class MetricsSender:
 def _find_interval(options: Otel) -> int:
     if options.interval_ms is not None:
         return options.interval_ms
-    given = os.environ.get(_INTERVAL, "").strip()
+    given = os.environ.get("OTEL_METRIC_EXPORT_INTERVAL", "").strip()
     if not given.isdecimal() or len(given) > _LONGEST_NUMBER or not int(given):
         return _DEFAULT_MS
     return min(max(int(given), _LEAST_MS), _MAX_MS)
@@ -118,7 +117,7 @@ def _read_histograms(samples: Iterable[Sample], span: Span) -> Iterator[otlp.His
     sums: dict[Labels, float] = {}
     buckets: dict[Labels, dict[float, float]] = {}
     for one in samples:
-        labels = _without_bound(one.labels)
+        labels = tuple(sorted(pair for pair in one.labels.items() if pair[0] != "le"))
         if one.name.endswith("_bucket"):
             buckets.setdefault(labels, {})[float(one.labels["le"])] = one.value
         elif one.name.endswith("_sum"):
@@ -138,7 +137,3 @@ def _read_histograms(samples: Iterable[Sample], span: Span) -> Iterator[otlp.His
             min=_NOT_KEPT,
             max=_NOT_KEPT,
         )
-
-
-def _without_bound(labels: Mapping[str, str]) -> Labels:
-    return tuple(sorted((name, text) for name, text in labels.items() if name != "le"))

@@ -113,12 +113,10 @@ class _Exporter(SpanExporter):
             self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-# Spans from events: one per request, and one per database command below it, without values.
-#
-# A span is built when its event arrives, from the duration in the event: until then only its ids
-# are stored. Names follow the semantic conventions.
+# Spans from events: one per request, and one per database command below it, without values. A span
+# is built when its event arrives, from the duration in the event: until then only its ids are
+# stored. Names follow the semantic conventions.
 
-_OTHER_METHOD: Final = "_OTHER"
 _FIRST_SERVER_ERROR: Final = 500
 _CLIENT_GONE: Final = 499  # never sent
 _UNSET: Final = Status(StatusCode.UNSET)
@@ -154,20 +152,16 @@ class Spans:
         trace = event.trace
         if trace is None or not trace.place.is_sampled or event.endless:
             return
-        facts: dict[str, str | int | bool] = {}
-        if event.app:
-            facts["docgraph.app"] = event.app
-        if trace.operation:
-            facts["graphql.operation.name"] = trace.operation
-        if trace.is_operation:
-            facts["graphql.operation.type"] = "query"
-        if event.error:
-            facts["docgraph.error"] = event.error
-        if event.aborted:
-            facts["docgraph.aborted"] = True
-        if event.status >= _FIRST_SERVER_ERROR:
-            facts["error.type"] = event.error or str(event.status)
-        self._add_request(event, trace, facts)
+        has_failed = event.status >= _FIRST_SERVER_ERROR
+        facts: dict[str, str | int | bool] = {
+            "docgraph.app": event.app,
+            "graphql.operation.name": trace.operation,
+            "graphql.operation.type": "query" if trace.is_operation else "",
+            "docgraph.error": event.error,
+            "docgraph.aborted": event.aborted,
+            "error.type": (event.error or str(event.status)) if has_failed else "",
+        }
+        self._add_request(event, trace, {name: one for name, one in facts.items() if one})
 
     def _begin_stream(self, event: StreamBegun) -> None:
         if event.trace.place.is_sampled:
@@ -178,7 +172,7 @@ class Spans:
     ) -> None:
         is_known = event.method in METHODS
         attributes: dict[str, str | int | bool] = {
-            "http.request.method": event.method if is_known else _OTHER_METHOD,
+            "http.request.method": event.method if is_known else "_OTHER",
             "url.scheme": trace.scheme,
             "network.protocol.version": trace.http_version,
         }
