@@ -166,7 +166,7 @@ class Peer:
 
     async def _wait(self) -> None:
         self.transport.changed.clear()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(240):
             await self.transport.changed.wait()
 
 
