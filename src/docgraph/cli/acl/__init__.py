@@ -16,13 +16,13 @@ from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError
 
 if TYPE_CHECKING:
-    from docgraph.access.parse_rule import Flaw, Knowledge
+    from docgraph.access.parse_rule import Knowledge
     from docgraph.access.rule import Rule
     from docgraph.access.rule_warnings import Tie
     from docgraph.access.rulebook import RuleBook
     from docgraph.cli.acl.rules import RuleCollection
+    from docgraph.variables.errors import Flaw
     from docgraph.workbench.advise.advice import Advice
-
 _T = TypeVar("_T")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
