@@ -11,6 +11,7 @@ _BRIEF = (
     "advise.collection_sample._COUNT_MS",
     "infer.relations._PATIENCE_MS",
     "infer.survey._GLANCE_MS",
+    "infer.survey._LONGEST_MS",
 )
 
 
