@@ -14,7 +14,7 @@ from docgraph.access.sections import FileAclAuthorizer as FileAclAuthorizerConfi
 from docgraph.codec import name_id
 from docgraph.config.config_node import ConfigNode, Origin, from_plain, to_plain
 from docgraph.config.section import PluginConfig
-from docgraph.config.sources import CONFIGURATION, load_file
+from docgraph.config.sources import CONFIGURATION, load_list
 from docgraph.exchange import (
     ConfigError,
     Deadline,
@@ -308,8 +308,8 @@ class FileAclAuthorizer(Authorizer):
 def load_rules(config: FileAclAuthorizerConfig, knowledge: Knowledge) -> FileRules:
     """Return the rules of the section or its file; raises one `ConfigError` with all mistakes."""
     if config.conf_file is not None:
-        file = Path(config.conf_file)
-        node, path = _find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/permissions"
+        node = load_list(Path(config.conf_file), f"{_SECTION}/conf-file", "permissions")
+        path = "/permissions"
     else:
         node = from_plain(list(config.permissions), Origin(CONFIGURATION))
         path = f"{_SECTION}/permissions"
@@ -353,19 +353,3 @@ def _locate(flaw: Flaw, entry: ConfigNode, place: str) -> Problem:
         node = child
     where = flaw.where.replace(".", "/")
     return Problem(str(node.place), f"{place}/{where}", flaw.what, flaw.hint)
-
-
-def _find_list(root: ConfigNode, file: Path) -> ConfigNode:
-    keys = root.value if isinstance(root.value, Mapping) else {}
-    problems = [
-        Problem(str(child.place), f"/{name}", "unknown key", "the file has one key, 'permissions'")
-        for name, child in keys.items()
-        if name != "permissions"
-    ]
-    if "permissions" not in keys:
-        hint = "write 'permissions:' and a list of permissions below it"
-        message = "there is no list 'permissions'"
-        problems.append(Problem(str(file), "/permissions", message, hint))
-    if problems:
-        raise ConfigError(problems)
-    return keys["permissions"]

@@ -258,3 +258,20 @@ def load_file(file: Path, option: str, resolve: ResolveScalar = resolve_scalar) 
     if parsed.node is None or parsed.problems:
         raise ConfigError(parsed.problems)
     return parsed.node
+
+
+def load_list(file: Path, option: str, key: str) -> ConfigNode:
+    """Parse a YAML file that an option names, and return the list below its only key."""
+    root = load_file(file, option)
+    keys = root.value if isinstance(root.value, Mapping) else {}
+    problems = [
+        Problem(str(child.place), f"/{name}", "unknown key", f"the file has one key, '{key}'")
+        for name, child in keys.items()
+        if name != key
+    ]
+    if key not in keys:
+        hint = f"write '{key}:' and a list of {key} below it"
+        problems.append(Problem(str(file), f"/{key}", f"there is no list '{key}'", hint))
+    if problems:
+        raise ConfigError(problems)
+    return keys[key]

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from docgraph.auth.authenticators.sections import FileRealmAuthenticator
 from docgraph.auth.passwords import are_equal, build_ha1
 from docgraph.config.config_node import ConfigNode, Origin, from_plain, to_plain
-from docgraph.config.sources import CONFIGURATION, load_file
+from docgraph.config.sources import CONFIGURATION, load_list
 from docgraph.exchange import Account, ConfigError, Problem
 from docgraph.observe import emit
 from docgraph.observe.events import ConfigWarning
@@ -82,8 +82,8 @@ class FileRealm(Authenticator):
 def load_users(config: FileRealmAuthenticator) -> dict[str, FileUser]:
     """Return the users of the section or its file; raises one `ConfigError` with all mistakes."""
     if config.conf_file is not None:
-        file = Path(config.conf_file)
-        return read_users(_find_list(load_file(file, f"{_SECTION}/conf-file"), file), "/users")
+        node = load_list(Path(config.conf_file), f"{_SECTION}/conf-file", "users")
+        return read_users(node, "/users")
     node = from_plain(list(config.users), Origin(CONFIGURATION))
     return read_users(node, f"{_SECTION}/users")
 
@@ -109,22 +109,6 @@ def read_users(node: ConfigNode, path: str) -> dict[str, FileUser]:
     if problems:
         raise ConfigError(problems)
     return users
-
-
-def _find_list(root: ConfigNode, file: Path) -> ConfigNode:
-    """Return the value of `users`, the only key of such a file."""
-    keys = root.value if isinstance(root.value, Mapping) else {}
-    problems = [
-        Problem(str(child.place), f"/{name}", "unknown key", "the file has one key, 'users'")
-        for name, child in keys.items()
-        if name != "users"
-    ]
-    if "users" not in keys:
-        hint = "write 'users:' and a list of users below it"
-        problems.append(Problem(str(file), "/users", "there is no list 'users'", hint))
-    if problems:
-        raise ConfigError(problems)
-    return keys["users"]
 
 
 def _find_mistakes(entry: ConfigNode, path: str) -> Iterator[Problem]:
