@@ -726,8 +726,8 @@ async def test_why_a_request_is_denied_is_told_with_the_rule_that_decides(
     assert (allowed["allowed"], allowed["rules"][0]["outcome"]) == (True, "decides")
     assert "readers" in allowed["rules"][0]["rule"]
     assert (denied["allowed"], denied["status"]) == (False, 403)
-    service.insert("users", {"_id": "pat", "roles": ["reader"], "team": "red"})
-    known = await get(service, "matrix", **question, user="pat")
+    service.insert("users", {"_id": "robin", "roles": ["reader"], "team": "red"})
+    known = await get(service, "matrix", **question, user="robin")
     assert (known["allowed"], known["rules"]) == (True, allowed["rules"])
     parameters = "path=/people&method=GET&role=reader"
     explained = await service.request("GET", f"/access/explain?{parameters}", headers=ADMIN)
