@@ -153,7 +153,7 @@ async def _until_told(workers: Sequence[Worker]) -> None:
     workers[0].users.insert_one({"_id": last})
     workers[0].users.delete_one({"_id": last})
     revocations = [worker.app.plugins.values["token-revocations"] for worker in workers]
-    await eventually(lambda: all(one._stamps.find(last) for one in revocations))
+    await eventually(lambda: all(one._marks.find(last) for one in revocations))
 
 
 async def until_following(worker: Worker) -> None:

@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange.errors import ExpressionTooLarge
 from docgraph.store.guard.expression_checks import check_pipeline_cost
 from docgraph.store.guard.expression_cost import Analysis
-from docgraph.store.guard.references import Place
+from docgraph.store.guard.references import ExpressionPath
 from docgraph.store.guard.sizes import ELEMENT, CostModel, Size, measure_constant
 from tests.chance import examples
 
@@ -286,7 +286,7 @@ def test_the_bound_of_an_expression_holds(
 ) -> None:
     analysis = Analysis(SMALL)
     try:
-        bound = analysis.measure(expression, analysis.scope(), 1, Place(None, "x"))
+        bound = analysis.measure(expression, analysis.scope(), 1, ExpressionPath(None, "x"))
     except ExpressionTooLarge:
         assume(False)
         raise
@@ -305,7 +305,7 @@ def test_the_bounds_of_converted_values_hold(
     mongo_client: MongoClient[Document], expression: Any
 ) -> None:
     analysis = Analysis(SMALL)
-    bound = analysis.measure(expression, analysis.scope(), 1, Place(None, "x"))
+    bound = analysis.measure(expression, analysis.scope(), 1, ExpressionPath(None, "x"))
     found = evaluate(mongo_client, [{"$replaceWith": {"v": expression}}])
     if "v" in found:
         holds(bound, found["v"])

@@ -1,4 +1,4 @@
-"""Role escalation: `rootRoleGuard`, and writes to users that could give a role.
+"""Role escalation (privilege escalation): `rootRoleGuard`, and writes that could give a role.
 
 Where it is not known what a write would store, it counts as escalation.
 
@@ -77,12 +77,12 @@ _NAMELESS: Final = REMOVING | {"$rename", "$currentDate", "$inc"}
 _CALCULATING: Final = frozenset({"$mul", "$bit"})
 
 
-class Untold(Exception):
+class UnknownNames(Exception):
     """Only the database could determine which names would be stored."""
 
 
 def written_names(write: Write, property: str) -> frozenset[str]:
-    """Return every text that the write could store there, perhaps more; raises `Untold`."""
+    """Return every text that the write could store there, perhaps more; raises `UnknownNames`."""
     first = property.split(".", 1)[0]
     if first == "_id":
         return frozenset()  # the database itself keeps them distinct
@@ -91,7 +91,7 @@ def written_names(write: Write, property: str) -> frozenset[str]:
         if change.path is not None and change.path.split(".", 1)[0] != first:
             continue
         if change.is_computed or change.operator in _CALCULATING:
-            raise Untold
+            raise UnknownNames
         if change.operator not in _NAMELESS:
             found += walk(change.operand)  # a name in an array matches the user, too
     if write.upsert:
@@ -321,7 +321,7 @@ class RootRoleGuard(DataInterceptor):
         property = self._users.prop_id
         try:
             names = written_names(write, property)
-        except Untold:
+        except UnknownNames:
             return True
         if not names:
             return False

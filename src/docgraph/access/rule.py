@@ -1,4 +1,4 @@
-"""Permission rule: roles, predicate, conditions (the `mongo` block) and priority.
+"""Permission rule (RBAC, ABAC): roles, predicate, conditions (the `mongo` block) and priority.
 
 One model for rules of a file and of the database. The conditions are row filters, merged values,
 hidden properties and flags. The four flags are a part of matching: a rule without the flag that a

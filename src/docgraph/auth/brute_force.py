@@ -309,7 +309,7 @@ class LoginGuard(Interceptor):
         )
 
 
-class _Settling(Interceptor):
+class _AttemptReporter(Interceptor):
     """Reports the result of authentication to the guard; inactive when the guard is disabled."""
 
     security: ClassVar[bool] = True
@@ -335,7 +335,7 @@ class _Settling(Interceptor):
         return None
 
 
-class FailedLogins(_Settling):
+class FailedLogins(_AttemptReporter):
     """Runs after a rejection: of the credentials (401), or of the request (403)."""
 
     name: ClassVar[str] = _COMPANIONS[0]
@@ -343,7 +343,7 @@ class FailedLogins(_Settling):
     point: ClassVar[Point] = Point.AFTER_FAILED_AUTH
 
 
-class SuccessfulLogins(_Settling):
+class SuccessfulLogins(_AttemptReporter):
     """Runs after a login."""
 
     name: ClassVar[str] = _COMPANIONS[1]

@@ -1,4 +1,4 @@
-"""Password hashing and verification.
+"""Password hashing and verification, safe against timing attacks and user enumeration.
 
 Two kinds of storage have the same interface: `BcryptPasswords` and `PlainPasswords`. Every failed
 check does the work of the most expensive stored hash: a cheaper hash is followed by checks of

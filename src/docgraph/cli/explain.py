@@ -215,10 +215,10 @@ def _check_plan(sent: Sent, wanted: str) -> CommandVerdict:
         few = took.documents <= _FEW
         text = f"{took.documents} documents are sorted in memory: no index gives the order"
         return CommandVerdict(sent, few, f"{'fine' if few else 'slow'}: {text}", wanted)
-    return CommandVerdict(sent, True, f"good: {_praise(took)}")
+    return CommandVerdict(sent, True, f"good: {_describe_index_use(took)}")
 
 
-def _praise(took: Execution) -> str:
+def _describe_index_use(took: Execution) -> str:
     if not took.documents and took.returned:
         return "the index contains everything that is returned"
     return "the index leads to what is returned"

@@ -44,12 +44,12 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
         return account
 
     values = bench.plugins.values
-    imagination = values["imagined-requests"]
+    dry_runs = values["imagined-requests"]
     apps = values["gql-app-definition-cache"]
-    access = build_access(values["registry"], apps, imagination, settings)
+    access = build_access(values["registry"], apps, dry_runs, settings)
     if await _find_user(bench, user) is None:
         raise StartupError(f"there is no user {user!r}", hint="'docgraph users list' shows them")
-    agent = LocalAgent(settings, imagination.authorization, find_account)
+    agent = LocalAgent(settings, dry_runs.authorization, find_account)
     await serve_stdio(build_methods(access, settings), agent, settings.max_body_size)
 
 

@@ -1,4 +1,4 @@
-"""CSV tables of documents (RFC 4180): cells, columns, lines.
+"""CSV tables of documents (RFC 4180): cells, columns, lines; protection against CSV injection.
 
 The columns are given, or they are the fields of the first documents, in the order in which they
 appear. A line is encoded when its document arrives: columns that are found later are at its end,

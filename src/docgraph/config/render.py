@@ -189,11 +189,11 @@ def _walk(
             yield _OptionLine(here)
             yield from _walk(tree, option.struct, values[name], here)
             continue
-        origin = tree.origin(_find_giver(tree, struct, path, name))
+        origin = tree.origin(_find_source(tree, struct, path, name))
         yield _OptionLine(here, mask(name, values[name], option.extra), str(origin))
 
 
-def _find_giver(tree: ConfigTree, struct: type[msgspec.Struct], path: str, name: str) -> str:
+def _find_source(tree: ConfigTree, struct: type[msgspec.Struct], path: str, name: str) -> str:
     """Return the path that set an option: its own, or that of the option it replaces."""
     if tree.find(f"{path}/{name}") is None:
         for option in options_of(struct).values():

@@ -1,4 +1,4 @@
-"""Path, command line and shared libraries of the embedded `mongod`."""
+"""Embedded `mongod`: its path, command line, shared libraries, and replica set of one member."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ class Channel:
             self.log.end(self.find_ending(error))
 
 
-Decision = dict[EventVisibility, set["Audience"]]
+AudienceDecision = dict[EventVisibility, set["Audience"]]
 Filter = Mapping[str, Any]
 
 EVERYONE: Final = b""
@@ -225,9 +225,9 @@ class Audiences:
 
     async def decide(
         self, records: Sequence[ChangeRecord], only: Audience | None = None
-    ) -> list[Decision]:
+    ) -> list[AudienceDecision]:
         """Return who can see each of the events, and how; `only` this audience if it is given."""
-        decisions: list[Decision] = [{} for _ in records]
+        decisions: list[AudienceDecision] = [{} for _ in records]
         await self._compare_sample(records)
         some = [only] if only is not None else list(self._known.values())
         searched = [one for one in some if one.is_searched]
@@ -277,7 +277,7 @@ class Audiences:
         image = record.find_image(side)
         return set() if image is None else self._index.match(image)
 
-    def _add(self, decision: Decision, before: set[Any], after: set[Any]) -> None:
+    def _add(self, decision: AudienceDecision, before: set[Any], after: set[Any]) -> None:
         if not self._images:
             parts = {EventVisibility.FOUND: after}
         else:
@@ -323,7 +323,7 @@ def _has_inexact_image(record: ChangeRecord) -> bool:
     )
 
 
-def _restrict(decision: Decision, only: Audience) -> None:
+def _restrict(decision: AudienceDecision, only: Audience) -> None:
     for visibility, audiences in list(decision.items()):
         if only in audiences:
             decision[visibility] = {only}

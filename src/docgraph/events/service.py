@@ -265,8 +265,8 @@ class EventStreamsProvider(Provider):
 
     async def provision(self) -> None:
         """Start the reauthorization of connected clients."""
-        self._tasks.start("stream-renewals", self._renewals.patrol)
-        self._tasks.start("stream-expiries", self._renewals.patrol_expiries)
+        self._tasks.start("stream-renewals", self._renewals.run)
+        self._tasks.start("stream-expiries", self._renewals.close_expired)
 
     async def close(self) -> None:
         """Close the cursors."""

@@ -16,7 +16,7 @@ from docgraph.events.event_log import LogReader
 from docgraph.exchange import DocgraphError, Document, NotifyWhen, SharedMessages, Snapshot
 from docgraph.exchange.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.exchange.errors import AnswerTooLarge, Overloaded, StoreUnavailable
-from docgraph.runtime.tasks import growing_pauses
+from docgraph.runtime.backoff import growing_pauses
 
 _FIRST_PORTION: Final = 16  # documents; adapted to their size …
 _MAX_PORTION: Final = 256  # … up to this

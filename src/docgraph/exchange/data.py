@@ -97,7 +97,7 @@ class Consistency:
 
 @dataclass(frozen=True, slots=True)
 class Keyset:
-    """What keyset pagination adds to a read, made of nothing but its sort.
+    """Filter and projection that keyset pagination adds to a read; built from its sort alone.
 
     The values of sort keys are literals: no check may mistake one for an operator.
     """

@@ -305,7 +305,7 @@ class StartupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in a configuration: its place, what is wrong, the way out."""
+    """One mistake in a configuration: its location, what is wrong, how to fix it."""
 
     origin: str  # "docgraph.yml:12:3", "DOCGRAPH_OVERRIDES", "--set /core/workers"
     path: str  # "/graphql/max-limit"

@@ -1,4 +1,4 @@
-"""Exchange: one request with its response, account, permission, deadline and transaction."""
+"""Exchange: one request with its response and caller; and subscriptions to change streams."""
 
 from __future__ import annotations
 

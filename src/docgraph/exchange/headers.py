@@ -1,4 +1,4 @@
-"""HTTP header fields, and the content coding of request bodies (RFC 9110 8.4)."""
+"""HTTP header fields, content negotiation (`Accept`), and gzip bodies (RFC 9110 8.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML pages of docgraph: shared style, and a content security policy that blocks scripts.
+"""HTML pages of docgraph: shared style; a content security policy against XSS and clickjacking.
 
 A page is one HTML text that needs no script, no network and no other file. The author of a page
 escapes all foreign text; the policy protects even where that was forgotten.

@@ -179,7 +179,7 @@ class OperationRefused(QueryError):
 
 
 class OperationsOnly(DocgraphError):
-    """The caller may run only operations that are stored with the app."""
+    """The caller may run only operations that are stored with the app (allowlist)."""
 
     status, code = 403, "operations-only"
 

@@ -72,7 +72,7 @@ class _Index:
     frequencies: Counter[str] = field(default_factory=Counter)
 
     def weigh(self, word: str) -> float:
-        """Return how much a word tells: rare ones tell more."""
+        """Return the weight of a word: rare words weigh more (inverse document frequency)."""
         return log(1 + len(self.entries) / (1 + self.frequencies[word]))
 
 

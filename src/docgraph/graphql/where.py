@@ -1,4 +1,4 @@
-"""The argument `where`: a caller's conditions on declared fields, as a filter of MongoDB.
+"""The argument `where`: filters, full-text search and geospatial conditions of a caller.
 
 Values stay values: an operand is the operand of one comparison, never a document of operators, and
 paths come from the mapping. All conditions except `contains` and `search` cannot fail (decision
@@ -346,7 +346,7 @@ def _negate(filter_: Filter | None) -> Filter | None:
 
 
 def _compile_exists(path: str, value: Any, is_list: bool) -> Filter:
-    """Return the condition that the API shows a value, or null; a stored null is as none."""
+    """Return the condition that a field has a value, or has none; a stored null is none."""
     if value is None:
         raise BadWhere("must be true or false")
     if not is_list:

@@ -187,7 +187,7 @@ class TemplateRef(Struct, tag_field="type", tag="ref/resource"):
     uri: str
 
 
-class BegunArgument(Struct):
+class PartialArgument(Struct):
     """An argument, and what was typed of its value."""
 
     name: str
@@ -198,7 +198,7 @@ class CompleteParams(Struct):
     """Parameters of `completion/complete`."""
 
     ref: PromptRef | TemplateRef
-    argument: BegunArgument
+    argument: PartialArgument
     context: dict[str, Any] | None = None
 
 

@@ -256,7 +256,7 @@ class McpService(Service):
 
 
 def build_access(
-    registry: PluginRegistry, apps: Apps, imagination: RequestDryRun, settings: Mcp | None = None
+    registry: PluginRegistry, apps: Apps, dry_runs: RequestDryRun, settings: Mcp | None = None
 ) -> AppAccess:
     """Build the access that finds apps for callers, under the current rules."""
     graphql = registry.find("graphql")
@@ -264,7 +264,7 @@ def build_access(
         raise StartupError("agents ask the GraphQL apps, and 'graphql' is off")
     is_plain = settings is not None and settings.json_mode == "plain"
     mode = JsonMode.GRAPHQL_PLAIN if is_plain else None
-    return AppAccess(graphql, apps, imagination, mode)
+    return AppAccess(graphql, apps, dry_runs, mode)
 
 
 def build_methods(access: AppAccess, settings: Mcp) -> McpMethods:

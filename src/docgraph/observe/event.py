@@ -1,4 +1,4 @@
-"""Base class of events, and those of caches, database commands, processes and streams.
+"""Event base class; events of caches, commands, workers, limits, streams and live queries.
 
 They are a part of the closed list in `events.py`.
 """
@@ -224,7 +224,7 @@ class LoadShed(Event, frozen=True):
 
 
 class CallersLimited(Event, frozen=True):
-    """A limit refuses requests; said now and then, with how many since the last time.
+    """A rate limit rejects requests; logged at intervals, with the number since the last line.
 
     `client` and `user` are those of the last one.
     """
@@ -259,7 +259,7 @@ class CollectorLost(Event, frozen=True):
 
 
 class CollectorFound(Event, frozen=True):
-    """The collector takes it again; so many messages were dropped meanwhile."""
+    """The collector accepts data again; `dropped` messages were lost in between."""
 
     signal: str
     endpoint: str

@@ -405,7 +405,7 @@ class LoopLagged(Event, frozen=True):
 
 
 class LinesDropped(Event, frozen=True):
-    """The reader of the log was too slow; so many lines are missing here."""
+    """The reader of the log was too slow: `count` lines are missing here."""
 
     level: ClassVar[Level] = Level.WARNING
     count: int

@@ -1,4 +1,4 @@
-"""Logging: one line per event on stderr, as JSON or in the console format.
+"""Logging (request log, audit log): one line per event on stderr, as JSON or for the console.
 
 All lines pass the same chain, docgraph's own and those of libraries that use `logging`: fields are
 cleaned (`text.py`), stamped in UTC, rendered, and passed to a thread (`writer.py`). Libraries are

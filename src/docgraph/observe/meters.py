@@ -1,4 +1,4 @@
-"""Metric definitions: names, labels and help, and the events that they count.
+"""Metrics counted from events, with prometheus_client.
 
 Labels have few values: the name of a service, never a path; a name of docgraph, never one from a
 caller. `_Children` bounds them even so. This module imports prometheus_client, which decides on

@@ -1,4 +1,4 @@
-"""Metric list: names, kinds, labels and help of all metrics."""
+"""Metric list: names, kinds, labels and help of all metrics; tallies that collect their values."""
 
 from __future__ import annotations
 

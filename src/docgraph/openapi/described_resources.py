@@ -31,7 +31,7 @@ _MAX_APPS: Final = 500
 _MAX_SCHEMAS: Final = 200
 
 _T = TypeVar("_T")
-Place = tuple[str, str, str]  # database, collection, uri
+ResourceKey = tuple[str, str, str]  # database, collection, uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Survey:
 
     collections: tuple[CollectionPaths, ...] = ()
     left_out: int = 0
-    aggregations: Mapping[Place, Aggregation] = field(default_factory=dict)
-    streams: Mapping[Place, StreamDefinition] = field(default_factory=dict)
+    aggregations: Mapping[ResourceKey, Aggregation] = field(default_factory=dict)
+    streams: Mapping[ResourceKey, StreamDefinition] = field(default_factory=dict)
     schema_of: Mapping[tuple[str, str], SchemaKey] = field(default_factory=dict)
     schemas: Mapping[SchemaKey, Document] = field(default_factory=dict)
     apps: tuple[ServedApp, ...] = ()
@@ -187,9 +187,9 @@ def _find_stored(
     metadata: Mapping[tuple[str, str], Document],
     key: str,
     compile: Callable[[Document, str], _T | None],
-) -> dict[Place, _T]:
+) -> dict[ResourceKey, _T]:
     """Return the entries under this key of the metadata that can be run."""
-    found: dict[Place, _T] = {}
+    found: dict[ResourceKey, _T] = {}
     for (db, name), properties in metadata.items():
         entries = properties.get(key)
         for entry in entries if isinstance(entries, list) else ():
@@ -204,7 +204,7 @@ def _find_stored(
     return found
 
 
-def _uris_in(namespace: tuple[str, str], places: Iterable[Place]) -> tuple[str, ...]:
+def _uris_in(namespace: tuple[str, str], places: Iterable[ResourceKey]) -> tuple[str, ...]:
     return tuple(uri for *of, uri in places if tuple(of) == namespace)
 
 

@@ -1,4 +1,4 @@
-"""Plugin construction and lifecycle: which are enabled, their dependencies, start and close.
+"""Plugin construction (dependency injection) and lifecycle: which are enabled, start and close.
 
 Construction has no side effects and follows the order of the providers. Then all plugins are
 provisioned and validated. Provisioned plugins are closed in the opposite order, whatever happens.

@@ -64,7 +64,7 @@ class Parameter:
     is_fixed: bool = False
 
 
-Place = Callable[[PredicateCall, Sequence[Parameter]], Arguments]
+ArgumentBinder = Callable[[PredicateCall, Sequence[Parameter]], Arguments]
 """Which parameters the values without names are for; raises `PredicateError`."""
 
 
@@ -154,7 +154,9 @@ def _join(
     return joined
 
 
-def bind_arguments(call: PredicateCall, parameters: Sequence[Parameter], place: Place) -> Arguments:
+def bind_arguments(
+    call: PredicateCall, parameters: Sequence[Parameter], place: ArgumentBinder
+) -> Arguments:
     """Return the texts of each given parameter; raises `PredicateError` for invalid ones."""
     known = {one.name: one for one in parameters}
     given = {name: values for name, values in call.named if values}

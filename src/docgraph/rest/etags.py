@@ -1,4 +1,4 @@
-"""Optimistic locking: ETags, checked in the filter of the write; retries of lost races.
+"""Optimistic locking: ETags, checked in the filter of the write; retries after a race condition.
 
 A stored etag is an ObjectId, renewed at every write. The database checks the condition together
 with the write, so only one of two writers with the same etag wins. A document without an etag
@@ -24,7 +24,7 @@ from typing import Any, Final
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange.errors import Overloaded
 from docgraph.exchange.headers import Headers
-from docgraph.runtime.tasks import growing_pauses
+from docgraph.runtime.backoff import growing_pauses
 
 ETAG: Final = "_etag"
 
@@ -151,7 +151,7 @@ def etag_headers(document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
 # Retry of writes that lost a race with another writer.
 #
 # A document that is checked as a whole is read, changed in memory and replaced by its etag.
-# Writers of one worker wait for each other (`Call.turn`), so only those of other workers and
+# Writers of one worker wait for each other (`RestCall.turn`), so only those of other workers and
 # instances can be faster. The number of attempts is bounded.
 
 _TRIES: Final = 40

@@ -1,7 +1,7 @@
 """JSON schemas of the collection `_schemas`: load, compile and cache them.
 
 A schema may refer to others of the store by `http://schema-store/<database>/<id>`, and to nothing
-else: no address is ever fetched. The library is the extra `schema`, imported at first use.
+else: no address is ever fetched (SSRF). The library is the extra `schema`, imported at first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Admission queue (backpressure): bounds concurrent work and waiting callers, rejects the rest."""
+"""Admission queue (backpressure, load shedding): bounds work and waiting callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Work around a write: keyed locks, tasks that finish, and follow-ups after the commit.
+"""Shielded tasks, follow-ups after a commit, and keyed locks for writers of one document.
 
 After a transaction, listeners are notified of each of its writes. Their follow-up of a single write
 (a raised version, revoked tokens) would repeat the same command a thousand times. Inside

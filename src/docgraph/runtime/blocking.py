@@ -1,7 +1,7 @@
 """Blocking and CPU-heavy work in threads, off the event loop: use `run_blocking` for all of it.
 
 Work of one kind shares a lane, which bounds concurrent and waiting work and rejects the rest. A
-flood in one lane (logins) does not use the threads of the others.
+flood in one lane (logins) does not use the threads of the others (bulkhead).
 
 Lanes for CPU-heavy work run at most `core.workers-scheduler-parallelism` functions at a time. A
 blocking lane is for plugin methods that wait for something. It has its own threads and grows to

@@ -1,4 +1,4 @@
-"""Bounded caches: LRU, and single flight for concurrent requests of a missing value.
+"""Bounded caches: LRU, and single flight against a thundering herd (cache stampede).
 
 `LoadingCache` belongs to one event loop and needs no lock: no other code runs between its awaits.
 Changes while a loader waits need care: see `invalidate`.

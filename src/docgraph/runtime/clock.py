@@ -1,4 +1,4 @@
-"""Monotonic clock for lifetimes within one instance, and timeouts; never for dates.
+"""Monotonic clock for lifetimes within one instance; never for dates.
 
 The clock cannot be set, and it includes the time when the machine sleeps, where the system has
 such a clock. All processes of a machine share it until the next reboot.
@@ -6,12 +6,9 @@ such a clock. All processes of a machine share it until the next reboot.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
-from math import inf
-from types import TracebackType
 from typing import Final
 
 _BOOT_TIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # Linux
@@ -19,99 +16,3 @@ _BOOT_TIME: Final[int | None] = getattr(time, "CLOCK_BOOTTIME", None)  # Linux
 elapsed: Callable[[], float] = (
     time.monotonic if _BOOT_TIME is None else partial(time.clock_gettime, _BOOT_TIME)
 )
-
-
-# Timeout wheel: one timer that expires the timeouts of many short operations.
-#
-# A timer for each of them would cost more than most of them do. The timer is set for the earliest
-# timeout. It remains set when that operation ends in time, as nearly all do, and then moves to the
-# next timeout.
-
-_TICK: Final = 0.001  # seconds: the resolution of the event loop, which may be early by a part
-
-
-class Timeout:
-    """Time limit of an operation in the current task: raise `late()` when it expires."""
-
-    __slots__ = ("_cancelling", "_patrol", "_task", "expired", "until")
-
-    def __init__(self, patrol: TimeoutWheel, until: float) -> None:
-        self._patrol = patrol
-        self.until = until
-        self.expired = False
-
-    def __enter__(self) -> Timeout:
-        task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - there is no other way to get here
-        self._task, self._cancelling = task, task.cancelling()
-        self._patrol.add(self)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._patrol.remove(self)
-        if (
-            self.expired
-            and self._task.uncancel() <= self._cancelling
-            and kind is asyncio.CancelledError
-        ):
-            raise self.late() from error
-
-    def late(self) -> Exception:
-        """Return the error to raise."""
-        return TimeoutError()
-
-    def expire(self) -> None:
-        """Cancel the operation."""
-        self.expired = True
-        self._task.cancel()
-
-
-class TimeoutWheel:
-    """The timeouts of the operations in one event loop."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._watched: set[Timeout] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._looks_at = inf
-
-    def until(self, moment: float) -> Timeout:
-        """Return a context whose work is cancelled when the clock reaches that moment."""
-        return Timeout(self, moment)
-
-    def add(self, watched: Timeout) -> None:
-        """Add a timeout."""
-        self._watched.add(watched)
-        if watched.until < self._looks_at:
-            self._set_timer(watched.until)
-
-    def remove(self, watched: Timeout) -> None:
-        """Remove a timeout whose operation has ended."""
-        self._watched.discard(watched)
-
-    def expire(self) -> None:
-        """Expire what is late; set the timer for the next timeout, as long as there is one."""
-        soon = self._clock() + _TICK
-        for watched in [one for one in self._watched if one.until <= soon]:
-            self._watched.discard(watched)
-            watched.expire()
-        self._set_timer(min((one.until for one in self._watched), default=inf))
-
-    def _set_timer(self, moment: float) -> None:
-        self.close()
-        if moment < inf:
-            delay = max(moment - self._clock(), 0.0)
-            self._timer = asyncio.get_running_loop().call_later(delay, self.expire)
-            self._looks_at = moment
-
-    def close(self) -> None:
-        """Stop the timer."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._looks_at = inf

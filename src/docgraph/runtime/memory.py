@@ -138,8 +138,8 @@ def _find_cgroup_files() -> tuple[Path, ...]:
 #
 # The size of an answer is known only while it is read. So a request acquires memory in portions,
 # and may have to wait for more while it holds some. Two requests that wait for each other would
-# wait forever: the oldest request that holds memory never waits, and the memory of one answer is
-# left free for it. The others wait in order, requests that hold memory first.
+# wait forever (deadlock): the oldest request that holds memory never waits, and the memory of one
+# answer is left free for it. The others wait in order, requests that hold memory first.
 #
 # Where the process has a memory limit, the budget is a third of what is left of it.
 

@@ -56,7 +56,7 @@ class Session(ABC):
     """A client, and how to authorize it again."""
 
     client: EndableClient
-    judged_at: float = field(default_factory=monotonic, kw_only=True)
+    authorized_at: float = field(default_factory=monotonic, kw_only=True)
     expires_at: float | None = field(default=None, kw_only=True)  # in seconds since the epoch
     expiry_due: int | None = field(default=None, kw_only=True)  # the second in which it is checked
 
@@ -125,7 +125,7 @@ class Reauthorizer:
     def add(self, session: Session, since: Announced) -> None:
         """Add a session; check it soon if something was announced since its admission."""
         if since != self.read_announced():
-            session.judged_at = -inf
+            session.authorized_at = -inf
         self.sessions.add(session)
         if session.expires_at is not None:
             self._expiries.add(session, ceil(session.expires_at))
@@ -135,7 +135,7 @@ class Reauthorizer:
         self.sessions.discard(session)
         self._expiries.remove(session)
 
-    async def patrol(self) -> None:
+    async def run(self) -> None:
         """Authorize due sessions in an endless loop."""
         while True:
             await asyncio.sleep(_TICK)
@@ -147,12 +147,12 @@ class Reauthorizer:
         due = [
             one
             for one in self.sessions
-            if announced != self._announced or self._clock() - one.judged_at >= self._interval
+            if announced != self._announced or self._clock() - one.authorized_at >= self._interval
         ]
         self._announced = announced
         await self._reauthorize_all(due)
 
-    async def patrol_expiries(self) -> None:
+    async def close_expired(self) -> None:
         """Authorize sessions whose credentials expire, in an endless loop."""
         while True:
             await asyncio.sleep(_EXPIRY_TICK)
@@ -176,9 +176,9 @@ class Reauthorizer:
                     group.create_task(self._reauthorize(session))
 
     async def _reauthorize(self, session: Session) -> None:
-        session.judged_at = self._clock()
+        session.authorized_at = self._clock()
         try:
-            ending = await session.find_ending(session.judged_at, self._interval)
+            ending = await session.find_ending(session.authorized_at, self._interval)
         except Exception as error:  # a session that cannot be authorized gets no more events
             emit(UnattendedFailed("the renewal of a stream", error))
             ending = FAILED

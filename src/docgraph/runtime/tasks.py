@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 from docgraph.observe import emit
@@ -187,11 +187,3 @@ def _first(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def growing_pauses(first: float, longest: float) -> Iterator[float]:
-    """Yield the seconds between retries (backoff with jitter), each up to twice the last."""
-    pause = first
-    while True:
-        yield random.uniform(0, pause)  # noqa: S311 - to get out of step, guards nothing
-        pause = min(2 * pause, longest)

@@ -238,8 +238,8 @@ class Docgraph:
         access = None
         if "graphql" in paths:
             values = self.plugins.values
-            apps, imagination = values["gql-app-definition-cache"], values["imagined-requests"]
-            access = build_access(values["registry"], apps, imagination)
+            apps, dry_runs = values["gql-app-definition-cache"], values["imagined-requests"]
+            access = build_access(values["registry"], apps, dry_runs)
         title = self._prepared.config.get(Core).name
         page = FrontPage(title, paths, access, authenticator)
         return Route(page, (), secured=False)

@@ -10,8 +10,8 @@ from math import inf
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import Overloaded, PoolExhausted, StoreError, StoreUnavailable
-from docgraph.runtime.clock import Timeout, TimeoutWheel
 from docgraph.runtime.memory import AnswerBudget
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.server.routes import Route
 
 _BRIEFLY = 1.0  # seconds: public responses do not wait long for authentication
@@ -27,12 +27,12 @@ class RequestDeadlines:
     ) -> None:
         self._memory = memory
         self._patience = wait_timeout_ms / 1000 if wait_timeout_ms > 0 else inf
-        self._patrol = TimeoutWheel()
+        self._wheel = TimeoutWheel()
         self._is_pool_busy = is_pool_busy
 
     def close(self) -> None:
         """Stop the timeouts."""
-        self._patrol.close()
+        self._wheel.close()
 
     def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
         """Return the deadline from the service's limit and what is left of the waiting time."""
@@ -53,7 +53,7 @@ class RequestDeadlines:
     @contextmanager
     def _asking_briefly(self) -> Iterator[None]:
         unknown = (StoreError, Overloaded, TimeoutError)
-        with suppress(*unknown), self._patrol.until(time.monotonic() + _BRIEFLY):
+        with suppress(*unknown), self._wheel.until(time.monotonic() + _BRIEFLY):
             yield
 
     def examining(self, exchange: Exchange) -> Timeout:
@@ -62,7 +62,7 @@ class RequestDeadlines:
         until = inf if deadline.at is None else deadline.at
         if deadline.patience is not None:
             until = min(until, time.monotonic() + deadline.patience.left)
-        return _Examination(self._patrol, until + _GRACE, deadline, self._is_pool_busy)
+        return _Examination(self._wheel, until + _GRACE, deadline, self._is_pool_busy)
 
 
 class _Examination(Timeout):
@@ -72,12 +72,12 @@ class _Examination(Timeout):
 
     def __init__(
         self,
-        patrol: TimeoutWheel,
+        wheel: TimeoutWheel,
         until: float,
         deadline: Deadline,
         is_pool_busy: Callable[[], bool],
     ) -> None:
-        super().__init__(patrol, until)
+        super().__init__(wheel, until)
         self._deadline = deadline
         self._is_pool_busy = is_pool_busy
 

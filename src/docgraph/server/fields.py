@@ -1,4 +1,4 @@
-"""Header fields on the wire: canonical names, values without line breaks, request ids."""
+"""Header fields on the wire: canonical names, safe values, request ids (correlation ids)."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.after_commit import AfterCommit, ShieldedTasks
-from docgraph.runtime.tasks import growing_pauses
+from docgraph.runtime.backoff import growing_pauses
 from docgraph.store.driver.client import Client
 from docgraph.store.driver.collection_uuid import find_collection, pinned
 from docgraph.store.driver.command import Commands

@@ -2,7 +2,8 @@
 
 A template is compiled once into closures over a `Scope`. Each part of it has a `Position` (a
 filter, a condition, an expression, …) that defines how a literal part is compiled there and how a
-supplied value is adapted, so that a value of a caller can never become an operator.
+supplied value is adapted, so that a value of a caller can never become an operator (NoSQL
+injection).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ MAX_DEPTH = 100
 MAX_UNKNOWN = 100  # operators of a template that only the database may know
 
 Render = Callable[[Scope], Any]
-Place = tuple[str | int, ...]
+PartPath = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +71,17 @@ class Position:
     differs from the usual one, and `optional` compiles an optional part, where one is allowed.
     """
 
-    literal: Callable[[Compilation, Any, Place, Position], Render]
+    literal: Callable[[Compilation, Any, PartPath, Position], Render]
     adapt: Callable[[Any], Any]
     adapt_stored: Callable[[Any], Any] | None = None
     adapt_key: Callable[[Any], Any] | None = None
     absent: Any = NOTHING
     closed: str = ""
     choices: Position | None = None
-    optional: Callable[[Compilation, Any, Place, Position], Render] | None = None
+    optional: Callable[[Compilation, Any, PartPath, Position], Render] | None = None
 
 
-def render_place(place: Place) -> str:
+def render_place(place: PartPath) -> str:
     """Render a location: `author.$arg`, `stages[0].$match`."""
     text = ""
     for step in place:
@@ -95,7 +96,7 @@ def render_place(place: Place) -> str:
 class Placeholder:
     """A location where a template gets a value; without a `reference` it is a foreign key."""
 
-    place: Place
+    place: PartPath
     reference: VariableName | None
     is_required: bool = True
 
@@ -117,10 +118,12 @@ class Compilation:
     root_paths: set[str] = field(default_factory=set)
     options: dict[str, VariableName] = field(default_factory=dict)  # what optional parts depend on
     unknown: list[UnknownOperator] = field(default_factory=list)
-    constants: dict[Place, Mapping[str, Any]] = field(default_factory=dict)  # stages
-    open_stages: dict[Place, Mapping[str, Any]] = field(default_factory=dict)  # with placeholders
+    constants: dict[PartPath, Mapping[str, Any]] = field(default_factory=dict)  # stages
+    open_stages: dict[PartPath, Mapping[str, Any]] = field(
+        default_factory=dict
+    )  # with placeholders
 
-    def see_operator(self, name: str, kind: OperatorKind, where: Place) -> None:
+    def see_operator(self, name: str, kind: OperatorKind, where: PartPath) -> None:
         """Record an operator that docgraph does not know; the database may know it."""
         if is_known(name, kind) or len(self.unknown) > MAX_UNKNOWN:
             return
@@ -139,12 +142,12 @@ class Compilation:
             if where not in self.constants:
                 yield StagePart(render_place(where), stage, is_alone=False)
 
-    def flaw(self, where: Place, what: str, hint: str | None = None) -> Render:
+    def flaw(self, where: PartPath, what: str, hint: str | None = None) -> Render:
         """Record a mistake and continue, so that all of them are found."""
         self.flaws.append(Flaw(render_place(where), what, hint))
         return ConstantTemplate(None)
 
-    def build(self, value: Any, where: Place, position: Position) -> Render:
+    def build(self, value: Any, where: PartPath, position: Position) -> Render:
         """Return the closure of one part."""
         if len(where) > MAX_DEPTH:
             return self.flaw(where[:3], f"nested deeper than {MAX_DEPTH} levels")
@@ -155,7 +158,7 @@ class Compilation:
         return position.literal(self, value, where, position)
 
     def reference(
-        self, name: Any, where: Place, *, is_required: bool = False
+        self, name: Any, where: PartPath, *, is_required: bool = False
     ) -> VariableName | None:
         """Record a name of an argument or variable; None with a flaw if it is not a name."""
         if not isinstance(name, str):
@@ -172,7 +175,11 @@ class Compilation:
         return reference
 
     def _operator(
-        self, used: frozenset[str], value: Mapping[str, Any], where: Place, position: Position
+        self,
+        used: frozenset[str],
+        value: Mapping[str, Any],
+        where: PartPath,
+        position: Position,
     ) -> Render:
         operator = sorted(used)[0]
         here = (*where, operator)
@@ -192,7 +199,7 @@ class Compilation:
             return self._argument(value[operator], here, position)
         return self._foreign_key(value[operator], here, position)
 
-    def _argument(self, shape: Any, where: Place, position: Position) -> Render:
+    def _argument(self, shape: Any, where: PartPath, position: Position) -> Render:
         name, default = shape, None
         if isinstance(shape, list):
             if len(shape) != 2:  # noqa: PLR2004 - a name and a default
@@ -216,12 +223,12 @@ class Compilation:
 
         return render
 
-    def _default(self, default: Any, where: Place, position: Position) -> Render:
+    def _default(self, default: Any, where: PartPath, position: Position) -> Render:
         if default is None:
             return ConstantTemplate(position.absent)
         return self.build(default, (*where, 1), position)
 
-    def _foreign_key(self, shape: Any, where: Place, position: Position) -> Render:
+    def _foreign_key(self, shape: Any, where: PartPath, position: Position) -> Render:
         if not isinstance(shape, str):
             return self.flaw(where, f"must be the path of a field, not {describe(shape)}")
         try:
@@ -296,11 +303,11 @@ def combine_list(source: Any, parts: list[Render]) -> Render:
 # <else>?]`: the part if all names have a value, otherwise the other one (decision 9). An explicit
 # null is a value.
 
-Branch = Callable[[Any, Place], Render]
+Branch = Callable[[Any, PartPath], Render]
 
 
 def build_optional(
-    compilation: Compilation, value: Any, where: Place, noun: str, build: Branch, empty: type
+    compilation: Compilation, value: Any, where: PartPath, noun: str, build: Branch, empty: type
 ) -> Render:
     """Return the closure of an optional part; `empty` creates the value of an omitted part."""
     if not isinstance(value, list) or len(value) not in (2, 3):

@@ -19,7 +19,7 @@ from typing import Any, Final
 from docgraph.variables.compilation import (
     Compilation,
     ConstantTemplate,
-    Place,
+    PartPath,
     Position,
     Render,
     combine_document,
@@ -38,7 +38,9 @@ def read_value(value: Any) -> Any:
     return value
 
 
-def build_parts(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def build_parts(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     """Compile documents and lists part by part, everything else unchanged."""
     if isinstance(value, Mapping):
         parts = {k: compilation.build(v, (*where, k), position) for k, v in value.items()}
@@ -108,7 +110,7 @@ def _is_direction(value: Any) -> bool:
 
 
 def _build_direction(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     if not _is_direction(value):
         return compilation.flaw(where, 'a sort direction must be 1, -1 or {"$meta": "textScore"}')
@@ -116,14 +118,16 @@ def _build_direction(
 
 
 def _build_sort_by(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     if isinstance(value, Mapping):
         return _build_sort(compilation, value, where, position)
     return _build_direction(compilation, value, where, position)
 
 
-def _build_sort(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_sort(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
     for path in value:
@@ -177,7 +181,7 @@ def _to_literal(value: Any) -> Any:
     return {"$literal": read_value(value)}
 
 
-def _build(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
     rendered = _build_part(compilation, value, where, position)
     if isinstance(rendered, ConstantTemplate):
         return rendered
@@ -185,7 +189,7 @@ def _build(compilation: Compilation, value: Any, where: Place, position: Positio
 
 
 def _build_condition(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     rendered = _build_part(compilation, value, where, position)
     if isinstance(rendered, ConstantTemplate):
@@ -198,7 +202,9 @@ def _build_condition(
     return render
 
 
-def _build_part(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_part(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     """Return the closure of a part that may render to `_Absent` or `_DENIED`."""
     if isinstance(value, list):
         return _combine(value, {i: _part(compilation, v, (*where, i)) for i, v in enumerate(value)})
@@ -209,11 +215,11 @@ def _build_part(compilation: Compilation, value: Any, where: Place, position: Po
     return _combine(value, {k: _part(compilation, v, (*where, k)) for k, v in value.items()})
 
 
-def _part(compilation: Compilation, value: Any, where: Place) -> Render:
+def _part(compilation: Compilation, value: Any, where: PartPath) -> Render:
     return compilation.build(value, where, _PART)
 
 
-def _build_operator(compilation: Compilation, operator: str, value: Any, where: Place) -> Render:
+def _build_operator(compilation: Compilation, operator: str, value: Any, where: PartPath) -> Render:
     compilation.see_operator(operator, "expression", where)
     if operator in _SHAPED:
         compilation.open_stages[where] = {operator: value}
@@ -243,7 +249,7 @@ def _build_operator(compilation: Compilation, operator: str, value: Any, where: 
     return render
 
 
-def _check_field(compilation: Compilation, value: Any, where: Place) -> None:
+def _check_field(compilation: Compilation, value: Any, where: PartPath) -> None:
     """Record a flaw if the name of a field is not a literal of the author."""
     is_named = isinstance(value, Mapping) and "field" in value
     name = value["field"] if is_named else value
@@ -260,7 +266,7 @@ def _check_field(compilation: Compilation, value: Any, where: Place) -> None:
         )
 
 
-def _build_argument(compilation: Compilation, value: Any, where: Place) -> Render:
+def _build_argument(compilation: Compilation, value: Any, where: PartPath) -> Render:
     """Return the closure of an argument: `sortBy` is a sort, and `as` the name of a variable."""
     if not isinstance(value, Mapping) or not _PARTS.keys() & value.keys():
         return _part(compilation, value, where)

@@ -14,7 +14,7 @@ from docgraph.store.guard.references import change_nested
 from docgraph.variables.compilation import (
     Compilation,
     ConstantTemplate,
-    Place,
+    PartPath,
     Position,
     Render,
     build_optional,
@@ -34,14 +34,16 @@ from docgraph.variables.filters import FILTER, WHOLE_FILTER
 from docgraph.variables.resolvers import Scope
 from docgraph.variables.value_marks import MATCH_NOTHING, NOTHING
 
-Build = Callable[[Compilation, Any, Place, Position], Render]
+Build = Callable[[Compilation, Any, PartPath, Position], Render]
 
 # Stages whose fields the database can check one by one.
 _COMPUTED = frozenset({"$project", "$addFields", "$set", "$group"})
 _CLOSED = "stages cannot be supplied from outside"
 
 
-def _build_stages(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_stages(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array of stages, not {describe(value)}")
     parts = [_build_entry(compilation, item, (*where, i)) for i, item in enumerate(value)]
@@ -54,7 +56,7 @@ def _build_stages(compilation: Compilation, value: Any, where: Place, position: 
     return render
 
 
-def _build_entry(compilation: Compilation, value: Any, where: Place) -> Render:
+def _build_entry(compilation: Compilation, value: Any, where: PartPath) -> Render:
     """Compile an entry of a list of stages: it renders to no, one or several stages."""
     optional = compilation.vocabulary.optional
     if isinstance(value, Mapping) and optional in value:
@@ -62,7 +64,7 @@ def _build_entry(compilation: Compilation, value: Any, where: Place) -> Render:
             return compilation.flaw((*where, optional), f"{optional} must be the only key")
         here = (*where, optional)
 
-        def build_branch(branch: Any, place: Place) -> Render:
+        def build_branch(branch: Any, place: PartPath) -> Render:
             return _build_branch(compilation, branch, place)
 
         return build_optional(compilation, value[optional], here, "stage", build_branch, list)
@@ -72,13 +74,15 @@ def _build_entry(compilation: Compilation, value: Any, where: Place) -> Render:
     return lambda scope: [] if (rendered := stage(scope)) is NOTHING else [rendered]
 
 
-def _build_branch(compilation: Compilation, value: Any, where: Place) -> Render:
+def _build_branch(compilation: Compilation, value: Any, where: PartPath) -> Render:
     if isinstance(value, list):
         return compilation.build(value, where, STAGES)
     return _build_entry(compilation, value, where)
 
 
-def _build_stage(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_stage(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"a stage must be an object, not {describe(value)}")
     if len(value) != 1 or not (name := next(iter(value))).startswith("$"):
@@ -105,7 +109,7 @@ def _render_stage(name: str, body: Render) -> Render:
 def _document(positions: Mapping[str, Position], others: Position) -> Position:
     """Return the position of the body of a stage with named parts."""
 
-    def build(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+    def build(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
         if not isinstance(value, Mapping):
             return compilation.build(value, where, others)
         parts = {}
@@ -126,7 +130,9 @@ def _never_nothing(part: Render) -> Render:
     return lambda scope: MATCH_NOTHING if (value := part(scope)) is NOTHING else value
 
 
-def _build_facets(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_facets(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"must be an object of pipelines, not {describe(value)}")
     parts = {k: compilation.build(v, (*where, k), STAGES) for k, v in value.items()}
@@ -164,7 +170,7 @@ _OUTPUT = _document({"window": PLAIN}, EXPRESSION)
 
 
 def _build_outputs(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
@@ -181,7 +187,9 @@ def _build_outputs(
 _SEARCHED = frozenset({"query", "value", "gt", "gte", "lt", "lte", "origin", "pivot"})
 
 
-def _build_search(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_search(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if isinstance(value, list):
         parts = [compilation.build(one, (*where, i), _SEARCH) for i, one in enumerate(value)]
         return combine_list(value, parts)
@@ -194,7 +202,7 @@ def _build_search(compilation: Compilation, value: Any, where: Place, position: 
     return combine_document(value, named)
 
 
-def _position_in_search(key: str, where: Place) -> Position:
+def _position_in_search(key: str, where: PartPath) -> Position:
     if where[-1] == "queryString":
         return LITERAL
     return PLAIN if key in _SEARCHED else _SEARCH

@@ -26,7 +26,7 @@ from docgraph.exchange.data import SeveralKinds, TrustedDocument
 from docgraph.variables.compilation import (
     Compilation,
     ConstantTemplate,
-    Place,
+    PartPath,
     Position,
     Render,
     build_optional,
@@ -150,7 +150,9 @@ def _read_pattern(value: Any) -> Any:
     return value
 
 
-def _build_filter(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_filter(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if not isinstance(value, Mapping):
         return compilation.flaw(where, f"must be an object, not {describe(value)}")
     parts = {}
@@ -196,7 +198,7 @@ def _without_empty(render: Render) -> Render:
 
 
 def _build_conjunction(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     parts = _build_filters(compilation, value, where, WHOLE_FILTER, position.choices)
     conjunction = combine_list(value, parts)
@@ -211,7 +213,7 @@ def _build_conjunction(
 
 
 def _build_alternatives(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     parts = _build_filters(compilation, value, where, FILTER, position.choices)
     if all(isinstance(part, ConstantTemplate) for part in parts):
@@ -226,7 +228,11 @@ def _build_alternatives(
 
 
 def _build_filters(
-    compilation: Compilation, value: Any, where: Place, each: Position, choices: Position | None
+    compilation: Compilation,
+    value: Any,
+    where: PartPath,
+    each: Position,
+    choices: Position | None,
 ) -> list[Render]:
     if not isinstance(value, list) or not value:
         return [compilation.flaw(where, "must be an array of one filter or more")]
@@ -235,11 +241,11 @@ def _build_filters(
 
 
 def _build_optional(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     conjunction = replace(_CONJUNCTION, choices=position.choices)
 
-    def build_branch(branch: Any, place: Place) -> Render:
+    def build_branch(branch: Any, place: PartPath) -> Render:
         if not isinstance(branch, list):
             return compilation.build(branch, place, position)
         return _join(compilation.build(branch, place, conjunction))
@@ -260,7 +266,7 @@ def _join(conjunction: Render) -> Render:
 
 
 def _build_condition(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     if isinstance(value, Mapping) and any(key.startswith("$") for key in value):
         return _build_operators(compilation, value, where, position)
@@ -268,7 +274,7 @@ def _build_condition(
 
 
 def _build_operators(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     if not isinstance(value, Mapping):
         return build_parts(compilation, value, where, VALUE)
@@ -303,7 +309,7 @@ def _compare_kinds(render: Render) -> Render:
 
 
 def _add_membership(document: dict[str, Any], value: SeveralKinds) -> None:
-    """Add that the value is one of these kinds, beside an `$in` of other values."""
+    """Add that the value is one of these kinds, in addition to an `$in` of other values."""
     if "$not" in document:
         raise UnusableValue("$eq with an ID next to $in and $not: write them as members of $and")
     document["$not"] = {"$nin": list(value.candidates)}
@@ -318,7 +324,7 @@ def _operator_position(key: str, around: Position) -> Position:
 
 
 def _build_element_match(
-    compilation: Compilation, value: Any, where: Place, position: Position
+    compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     keys = value if isinstance(value, Mapping) else ()
     if keys and all(key.startswith("$") and key not in _LOGICAL for key in keys):
@@ -326,7 +332,7 @@ def _build_element_match(
     return _build_filter(compilation, value, where, position)
 
 
-def _build_in(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_in(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
     """Compile `$in`: an element without value is dropped; an empty list matches nothing."""
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")
@@ -341,7 +347,9 @@ def _build_in(compilation: Compilation, value: Any, where: Place, position: Posi
     return render
 
 
-def _build_list(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_list(
+    compilation: Compilation, value: Any, where: PartPath, position: Position
+) -> Render:
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")
     inner = build_parts(compilation, value, where, VALUE)
@@ -355,7 +363,7 @@ def _build_list(compilation: Compilation, value: Any, where: Place, position: Po
     return render
 
 
-def _build_all(compilation: Compilation, value: Any, where: Place, position: Position) -> Render:
+def _build_all(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
     """Compile `$all`: values, or conditions on elements (`$elemMatch`)."""
     if not isinstance(value, list):
         return compilation.flaw(where, f"must be an array, not {describe(value)}")

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from docgraph.store.guard.references import nested_pipelines
-from docgraph.variables.compilation import Place, Vocabulary, render_place
+from docgraph.variables.compilation import PartPath, Vocabulary, render_place
 from docgraph.variables.errors import Flaw
 
 _FIRST: Final = frozenset({"$documents", "$geoNear", "$search", "$searchMeta", "$vectorSearch"})
@@ -46,13 +46,15 @@ def find_missing_metadata(part: Any, source: Any, vocabulary: Vocabulary) -> Ite
             yield from (Flaw(render_place(where), what) for where in _find_meta(part, name, ()))
 
 
-def find_search_conflicts(filter: Any, vocabulary: Vocabulary, place: Place = ()) -> Iterator[Flaw]:
+def find_search_conflicts(
+    filter: Any, vocabulary: Vocabulary, place: PartPath = ()
+) -> Iterator[Flaw]:
     """The `$text` and `$near` of a filter that MongoDB cannot evaluate where they are.
 
     A filter has one of them, outside of `$nor`, and `$near` is outside of `$or`, too. Optional
     conditions and those with placeholders may be left out, and do not count.
     """
-    before: Place | None = None
+    before: PartPath | None = None
     for where, is_sure in _find_searches(filter, place, vocabulary, is_sure=True):
         name = str(where[-1])
         if "$nor" in where or (name != "$text" and "$or" in where):
@@ -66,8 +68,8 @@ def find_search_conflicts(filter: Any, vocabulary: Vocabulary, place: Place = ()
 
 
 def _find_searches(
-    value: Any, where: Place, vocabulary: Vocabulary, *, is_sure: bool
-) -> Iterator[tuple[Place, bool]]:
+    value: Any, where: PartPath, vocabulary: Vocabulary, *, is_sure: bool
+) -> Iterator[tuple[PartPath, bool]]:
     """Each search with its place, and whether it is always a part of the filter."""
     for key, one in value.items() if isinstance(value, Mapping) else ():
         here = (*where, key)
@@ -104,7 +106,7 @@ def _holds(value: Any, keys: tuple[str, ...]) -> bool:
     return isinstance(value, list) and any(_holds(one, keys) for one in value)
 
 
-def _find_meta(value: Any, name: str, where: Place) -> Iterator[Place]:
+def _find_meta(value: Any, name: str, where: PartPath) -> Iterator[PartPath]:
     entries: Any = ()
     if isinstance(value, Mapping):
         entries = value.items()
@@ -121,12 +123,12 @@ class _Walk:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
 
-    def find_in_stages(self, stages: Any, where: Place, before: set[str]) -> Iterator[Flaw]:
+    def find_in_stages(self, stages: Any, where: PartPath, before: set[str]) -> Iterator[Flaw]:
         """`before` are the names of the stages that are certainly run before these."""
         for index, stage in enumerate(stages if isinstance(stages, list) else ()):
             yield from self._find_in_entry(stage, (*where, index), before)
 
-    def _find_in_entry(self, stage: Any, where: Place, before: set[str]) -> Iterator[Flaw]:
+    def _find_in_entry(self, stage: Any, where: PartPath, before: set[str]) -> Iterator[Flaw]:
         if not isinstance(stage, Mapping) or len(stage) != 1:
             return
         ((name, body),) = stage.items()
@@ -142,7 +144,7 @@ class _Walk:
             before.add(_rename_empty(name, body))
 
     def _find_in_stage(
-        self, name: str, body: Any, where: Place, before: set[str]
+        self, name: str, body: Any, where: PartPath, before: set[str]
     ) -> Iterator[Flaw]:
         # The database runs $geoNear behind a stage that does nothing.
         hindering = before - {"$skip", ""} if name == "$geoNear" else before
@@ -158,7 +160,7 @@ class _Walk:
             inner = {name} if name == "$facet" else {"$match"} if is_joined else set[str]()
             yield from self.find_in_stages(nested, (*where, key), inner)
 
-    def _find_in_filter(self, body: Any, where: Place, *, is_first: bool) -> Iterator[Flaw]:
+    def _find_in_filter(self, body: Any, where: PartPath, *, is_first: bool) -> Iterator[Flaw]:
         if isinstance(body, list):
             for index, one in enumerate(body):
                 yield from self._find_in_filter(one, (*where, index), is_first=is_first)
@@ -179,7 +181,7 @@ class _Walk:
         )
 
 
-def _find_near(condition: Any, where: Place) -> Iterator[Flaw]:
+def _find_near(condition: Any, where: PartPath) -> Iterator[Flaw]:
     for key, value in condition.items() if isinstance(condition, Mapping) else ():
         here = (*where, key)
         if key in _NEAR:
@@ -201,7 +203,9 @@ _CHOICES: Final = frozenset({"$in", "$nin"})
 _WHOLE: Final = "an object or list that is compared as a whole"
 
 
-def find_text_comparison(key: str, place: Place, *, is_list: bool, is_object: bool) -> str | None:
+def find_text_comparison(
+    key: str, place: PartPath, *, is_list: bool, is_object: bool
+) -> str | None:
     """Return what compares an `ID` at this place as a text; None if all kinds match.
 
     `key` is `find` or `stages`; `is_list` and `is_object` describe the value.
@@ -223,7 +227,7 @@ def find_text_comparison(key: str, place: Place, *, is_list: bool, is_object: bo
     return _WHOLE if is_whole else None
 
 
-def _find_filter(steps: Place) -> int | None:
+def _find_filter(steps: PartPath) -> int | None:
     """Return where the filter of a stage begins; None: the place is in no filter."""
     for end in range(len(steps), 0, -1):
         is_query = steps[max(0, end - 2) : end] == ("$geoNear", "query")
@@ -232,7 +236,7 @@ def _find_filter(steps: Place) -> int | None:
     return None
 
 
-def _is_part(steps: Place) -> bool:
+def _is_part(steps: PartPath) -> bool:
     """Return whether the place is inside of an object or list that a condition compares."""
     for at, (step, following) in enumerate(pairwise(steps)):
         is_property = isinstance(step, str) and not _is_operator(step)
@@ -243,7 +247,7 @@ def _is_part(steps: Place) -> bool:
     return False
 
 
-def _is_whole(steps: Place, is_list: bool, is_object: bool) -> bool:
+def _is_whole(steps: PartPath, is_list: bool, is_object: bool) -> bool:
     """Return whether the object or list at this place is compared as a whole."""
     last = steps[-1] if steps else "$and"
     if last in _CHOICES:

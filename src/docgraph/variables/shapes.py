@@ -1,7 +1,7 @@
 """Stages whose arguments can never work, as far as that is known without a database.
 
 A placeholder fits everywhere: what a caller supplies is checked when it arrives. The table has what
-people get wrong most; the rest is left to the database (`Facts.find_refused`).
+people get wrong most; the rest is left to the database (`CollectionStats.find_refused`).
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class ToolsService(Service):
                 lane=lane,
                 book=acl_rules,
                 apps=gql_app_definition_cache,
-                imagination=imagined_requests,
+                dry_runs=imagined_requests,
             )
 
         self._build_toolset = build_toolset

@@ -75,15 +75,15 @@ class Toolset:
         lane: Lane,
         book: RuleBook,
         apps: Apps,
-        imagination: RequestDryRun,
+        dry_runs: RequestDryRun,
     ) -> None:
         self._lane = lane
         comparison = Comparison(graphql, mongo, store, book, registry)
         self._visits = visits = AppSessions(
-            access=AppAccess(registry.find("graphql"), apps, imagination),  # type: ignore[arg-type]
+            access=AppAccess(registry.find("graphql"), apps, dry_runs),  # type: ignore[arg-type]
             drafts=Drafts(graphql, store, registry, lane),
             limits=registry.find(DEFINITION_LIMITS),
-            explainer=Explainer(imagination, book, comparison),
+            explainer=Explainer(dry_runs, book, comparison),
             store=store,
             registry=registry,
         )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.graphql.apps.history import DATABASE, Happened, History, Version, find_excess
+from docgraph.graphql.apps.history import DATABASE, History, Version, VersionChange, find_excess
 from docgraph.graphql.sections import Graphql
 from docgraph.observe.events import BackgroundFailed
 from tests.expect import present
@@ -202,7 +202,7 @@ def test_the_oldest_versions_of_all_go_when_they_are_too_large() -> None:
 
 
 def test_of_a_deleted_app_nothing_has_to_stay() -> None:
-    stored = [version("a", 1, 40), version("a", 2, 40, Happened.DELETED), version("b", 3, 40)]
+    stored = [version("a", 1, 40), version("a", 2, 40, VersionChange.DELETED), version("b", 3, 40)]
     assert gone(stored, 9, 50) == [("a", 1), ("a", 2)]
 
 

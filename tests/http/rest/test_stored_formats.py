@@ -93,7 +93,7 @@ async def test_properties_and_schemas_hold(service: Service) -> None:
 
 
 async def test_what_was_ended_stays_ended(service: Service) -> None:
-    ended = service.app.plugins.values["token-revocations"]._stamps
+    ended = service.app.plugins.values["token-revocations"]._marks
     await eventually(lambda: ended.find("ada") > 0)
     (token,) = service.mongo[DB]["_revocations"].find({"_id": {"$regex": "^token:"}})
     await eventually(lambda: ended.end(token["_id"].partition(":")[2], "root", 2**40))

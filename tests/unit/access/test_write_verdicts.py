@@ -16,7 +16,7 @@ from docgraph.access.enforce import check_copies, merge_into
 from docgraph.access.role_escalation import (
     OwnRoles,
     RolePlace,
-    Untold,
+    UnknownNames,
     keep_own_roles,
     may_give,
     written_names,
@@ -215,7 +215,7 @@ def keeps(write: Write, path: str) -> bool:
 def find_names(write: Write) -> list[str] | str:
     try:
         return sorted(written_names(write, "name"))
-    except Untold:
+    except UnknownNames:
         return "untold"
 
 

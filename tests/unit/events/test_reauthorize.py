@@ -81,7 +81,7 @@ def build(
 
     client = Client()
     renewals = Reauthorizer(generations, 50.0, clock=clock)
-    renewals.sessions.add(StreamSession(cast("Any", client), ASKED, renew, judged_at=clock.now))
+    renewals.sessions.add(StreamSession(cast("Any", client), ASKED, renew, authorized_at=clock.now))
     return renewals, client, asked
 
 

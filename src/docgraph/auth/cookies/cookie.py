@@ -132,7 +132,7 @@ def _reject(option: str, message: str) -> StartupError:
 
 # CSRF protection for cookie-authenticated requests. `SameSite=Strict` is the first defense: the
 # browser does not send the cookie with requests of foreign pages. The second is what the browser
-# reports about the page (`exchange/headers.py`). Links from elsewhere are accepted
+# reports about the page (`exchange/origin.py`). Links from elsewhere are accepted
 # (`Sec-Fetch-Mode`); images, scripts and frames are not. When the browser reports nothing, a body
 # must not have a type that an HTML form can send. Logging out accepts any body, since it reads
 # none.

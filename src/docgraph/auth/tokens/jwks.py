@@ -1,4 +1,4 @@
-"""JWT keys: signature algorithms, and key sets that are refreshed and rotated (RFC 7517).
+"""JWT keys: signature algorithms, and key sets that are refreshed for key rotation (RFC 7517).
 
 The configuration chooses the one algorithm, never the token (RFC 8725 3.1): a key is prepared for
 it once, and cannot be used for another. Keys are found by the `kid` of a token. An unknown `kid`

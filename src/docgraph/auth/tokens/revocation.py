@@ -64,7 +64,7 @@ class Revocations:
         self._clock = store.clock
         self._wall = wall
         self._measure = measure
-        self._stamps = Stamps()
+        self._marks = RevocationMarks()
         self._read_until: datetime | None = None
         self._seen = -1
         self._swept = 0.0
@@ -81,19 +81,19 @@ class Revocations:
         """
         if self._read_until is None:
             raise StoreUnavailable("it is not known yet which tokens have been revoked")
-        return self._stamps.end(jti, user, issued_at)
+        return self._marks.end(jti, user, issued_at)
 
     def has_stamp(self, user: str, at: float) -> bool:
         """Return whether a mark of the user that is at least as recent is already known."""
-        return self._stamps.find(user) >= at
+        return self._marks.find(user) >= at
 
     def is_rehash(self, hash: Any) -> bool:
         """Return whether a stored hash is only a new hash of the same password."""
-        return isinstance(hash, str) and self._stamps.is_rehash(hash)
+        return isinstance(hash, str) and self._marks.is_rehash(hash)
 
     def date(self, user: str) -> float:
         """Return the issue time of a token of the user that is created now: after all marks."""
-        return max(self._clock.earliest(), self._stamps.find(user) + _JUST_AFTER)
+        return max(self._clock.earliest(), self._marks.find(user) + _JUST_AFTER)
 
     # --- revoking ---------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Revocations:
 
     def learn(self, document: Document) -> None:
         """Add a mark, whatever its source."""
-        self._stamps.add(document)
+        self._marks.add(document)
 
     @property
     def is_behind(self) -> bool:
@@ -238,7 +238,7 @@ class Revocations:
         now = self._measure()
         if now - self._swept > _SWEEP_EVERY:
             self._swept = now
-            self._stamps.forget(self._clock())
+            self._marks.forget(self._clock())
 
 
 def _date(seconds: float) -> datetime:
@@ -263,7 +263,7 @@ async def end_session(
     await store.writes.finish("logout", end)
 
 
-# Revocation marks that end tokens before their expiration, in memory; pure. `revocation.py` stores
+# Revocation marks that end tokens before their expiration, in memory; pure. `Revocations` stores
 # them.
 #
 #     {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
@@ -299,7 +299,7 @@ def name_rehash(hash: str) -> str:
     return f"rehash:{sha256(hash.encode()).hexdigest()}"
 
 
-class Stamps:
+class RevocationMarks:
     """All known marks."""
 
     def __init__(self) -> None:

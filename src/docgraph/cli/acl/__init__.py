@@ -142,7 +142,12 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
     """
     from docgraph.access.rule_warnings import find_ties
     from docgraph.access.sections import Acl
-    from docgraph.cli.acl.rules import build_knowledge, compile_rules, load_rules, suspect
+    from docgraph.cli.acl.rules import (
+        build_knowledge,
+        compile_rules,
+        find_rule_warnings,
+        load_rules,
+    )
 
     prepared = prepare_sources(sources)
     knowledge, by_role = build_knowledge(prepared), prepared.config.get(Acl).first_role_wins
@@ -160,11 +165,11 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
 
     if predicate is not None:
         rule = {"roles": ["somebody"], "predicate": predicate}
-        rows = [_render_flaws(predicate, suspect(rule, knowledge))]
+        rows = [_render_flaws(predicate, find_rule_warnings(rule, knowledge))]
     elif file is not None:
         found = load_rules(file)
         rows = [
-            _render_flaws(_name(one, place), suspect(one, knowledge))
+            _render_flaws(_name(one, place), find_rule_warnings(one, knowledge))
             for place, one in enumerate(found)
         ]
         rows = _add_ties(rows, find_ties(compile_rules(found, knowledge), by_role=by_role))

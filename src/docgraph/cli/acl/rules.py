@@ -72,7 +72,7 @@ def find_flaws(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
     return () if isinstance(read, Rule) else read
 
 
-def suspect(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
+def find_rule_warnings(document: Document, knowledge: Knowledge) -> Sequence[Flaw]:
     """Return the flaws without a database: an unknown operator counts as a mistake."""
     read = read_rule(document, RuleOrigin.DATABASE, knowledge)
     return find_unknown(read) if isinstance(read, Rule) else read

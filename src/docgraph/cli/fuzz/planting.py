@@ -133,13 +133,13 @@ async def _find_permission(
     world: World, material: Material, path: str, *, is_post: bool = False
 ) -> tuple[Permission | None, str]:
     """Return the permission of a request, and why; None: denied. Without a rule it is empty."""
-    imagination = world.app.plugins.values["imagined-requests"]
+    dry_runs = world.app.plugins.values["imagined-requests"]
     outer = Exchange(Request("GET", b"/"), "fuzz", account=material.account)
     if is_post:
-        other = imagination.check_post(outer, path, b"{}", material.account)
+        other = dry_runs.check_post(outer, path, b"{}", material.account)
     else:
-        other = imagination.check_get(outer, path)
-    decision = await imagination.find_decision(other)
+        other = dry_runs.check_get(outer, path)
+    decision = await dry_runs.find_decision(other)
     if not decision.allowed:
         return None, decision.reason
     return decision.permission or Permission(rule=""), decision.reason

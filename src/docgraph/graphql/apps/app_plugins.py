@@ -213,7 +213,7 @@ _MAX_APPS: Final = 100_000
 _READ_MS: Final = 15_000
 
 
-class _Quiet:
+class _LogOnce:
     """Run optional work; log a failure once, until it succeeds again."""
 
     def __init__(self, store: Store) -> None:
@@ -242,7 +242,7 @@ class DefinitionHistorian(OnDefinitions):
     def __init__(self, config: Any, graphql: Graphql, store: Store) -> None:
         super().__init__(config, graphql)
         self._history = History(store, graphql)
-        self._quiet = _Quiet(store)
+        self._quiet = _LogOnce(store)
 
     def resolve(self, resource: Resource) -> bool:
         """Return whether this is the definitions collection and history is enabled."""
@@ -318,7 +318,7 @@ class HistoryKeeper(Initializer):
         self._apps = gql_app_definition_cache
         self._settings = graphql
         self._history = History(store, graphql)
-        self._quiet = _Quiet(store)
+        self._quiet = _LogOnce(store)
         self._marker = hide_marker(store.guard, graphql.db, graphql.collection)
         self._heads: dict[str, str] | None = None  # digests of the latest versions
         self._ids: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""App registry: URI to stored definition to compiled app.
+"""App registry (hot reload): URI to stored definition to compiled app, without a restart.
 
 Each process caches the stored definitions. An app is compiled at its first use and stored in a
 bounded cache. Three things invalidate them: a generation that another worker of the instance raised

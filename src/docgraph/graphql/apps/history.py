@@ -1,4 +1,4 @@
-"""App history: the versions of stored definitions with author and time, bounded in number and size.
+"""App history (audit trail): versions of definitions with author and time, bounded in size.
 
 The versions are documents of `_appHistory`, next to the definitions collection:
 
@@ -53,7 +53,7 @@ _ALL_BUT_TEXT: Final = {"text": 0}
 AUTHOR: ContextVar[str] = ContextVar("author", default="(docgraph)")
 
 
-class Happened(StrEnum):
+class VersionChange(StrEnum):
     """The kind of change that a version records."""
 
     CREATED = "created"
@@ -79,7 +79,7 @@ class Version:
     @property
     def is_deletion(self) -> bool:
         """Whether the version records the deletion of the app."""
-        return self.change == Happened.DELETED
+        return self.change == VersionChange.DELETED
 
     @property
     def definition(self) -> Document | None:
@@ -208,7 +208,7 @@ class History:
     ) -> Version:
         text = b"" if stored is None else _render(stored)
         was_there = head is not None and not head.is_deletion
-        change = Happened.CHANGED if was_there else Happened.CREATED
+        change = VersionChange.CHANGED if was_there else VersionChange.CREATED
         is_kept = 0 < len(text) <= min(_LARGEST, self._settings.history_size)
         return Version(
             key=key,
@@ -216,7 +216,7 @@ class History:
             app=id,
             at=datetime.fromtimestamp(self._store.clock(), UTC),
             by=by,
-            change=change if text else Happened.DELETED,
+            change=change if text else VersionChange.DELETED,
             digest=digest_definition(stored or {}),
             etag=None if stored is None else spell_etag(stored.get("_etag")),
             size=max(len(text) if is_kept else 0, _LEAST_SIZE),

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
 
-from docgraph.graphql.cache.answer_admission import AnswerAdmission
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark, WatchRegistration
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.observe import emit
@@ -16,6 +15,8 @@ from docgraph.observe.event import CacheDropped, CacheSize
 from docgraph.runtime import Generations
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared_memory import find_write_slot
+
+_MAX_MARKS: Final = 1 << 17  # of requests that were missed once, in two generations
 
 _ENTRY_BYTES: Final = 1_000  # an answer, its key and its registration, without their contents
 _LARGEST_SHARE: Final = 8  # an answer needs at most one part of so many
@@ -145,3 +146,39 @@ class AnswerStore:
         registration, entry.registration = entry.registration, None
         if registration is not None:
             self._watch.release(registration)
+
+
+class AnswerAdmission:
+    """Admission of answers: a miss is stored if its request was missed before, not long ago.
+
+    Recording what an answer depends on costs more than an answer is worth that no one requests
+    again. So the first miss of a request leaves a mark (a hash of its key, in two generations), and
+    the next one removes the mark and is stored. An answer that was used leaves a mark when it is
+    dropped.
+
+    `capacity` returns for how many answers there is room: an answer is evicted after so many
+    others, so older marks are worth nothing.
+    """
+
+    def __init__(self, capacity: Callable[[], int]) -> None:
+        self._capacity = capacity
+        self._room = 0  # for marks in one generation
+        self._recent: set[int] = set()
+        self._previous: set[int] = set()
+
+    def mark(self, key: bytes) -> bool:
+        """Leave a mark for the next miss with this key; return whether there was none."""
+        code = hash(key)
+        if code in self._recent or code in self._previous:
+            return False
+        if len(self._recent) >= self._room:
+            self._room = min(self._capacity(), _MAX_MARKS) // 2
+            self._recent, self._previous = set(), self._recent
+        self._recent.add(code)
+        return True
+
+    def remove(self, key: bytes) -> None:
+        """Remove the mark of a key."""
+        code = hash(key)
+        self._recent.discard(code)
+        self._previous.discard(code)

@@ -1,4 +1,4 @@
-"""Field visibility by role: `@visible` (decision 20).
+"""Field-level security: `@visible` hides fields from callers without a role (decision 20).
 
 Each caller gets a schema from which the hidden parts are removed: hidden fields, the types that
 only hidden fields reach, types left without a field, and the fields that would return those. The

@@ -1,4 +1,4 @@
-"""Joins with one query per parent; equal queries are sent once.
+"""Joins with one query per parent; equal queries are deduplicated and sent once.
 
 This is for everything that is not a plain join: `$fk` under `$gt`, `$or` or `$elemMatch`,
 `rootDoc`, aggregations, and joins for a single parent or with too many documents.

@@ -1,4 +1,4 @@
-"""What an execution logs: hidden causes of errors, and the commands of slow operations.
+"""Slow query log of an execution, and the hidden causes of its errors.
 
 The hidden cause of a failure is logged under an id that the caller gets.
 

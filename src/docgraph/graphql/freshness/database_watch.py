@@ -26,8 +26,9 @@ from docgraph.graphql.freshness.read_sources import Sources
 from docgraph.observe import emit
 from docgraph.observe.event import CacheLag, WatchReset
 from docgraph.observe.events import BackgroundFailed
+from docgraph.runtime.backoff import growing_pauses
 from docgraph.runtime.clock import elapsed
-from docgraph.runtime.tasks import cancel_until_over, growing_pauses
+from docgraph.runtime.tasks import cancel_until_over
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent
 from docgraph.store.streams import PrimaryState, find_token_time

@@ -119,8 +119,8 @@ class LiveService:
 
     def start(self) -> None:
         """Start the reauthorization of connected clients."""
-        self._tasks.start("live-renewals", self._renewals.patrol)
-        self._tasks.start("live-expiries", self._renewals.patrol_expiries)
+        self._tasks.start("live-renewals", self._renewals.run)
+        self._tasks.start("live-expiries", self._renewals.close_expired)
 
     async def close(self) -> None:
         """Cancel all runs."""

@@ -65,8 +65,8 @@ from docgraph.observe.tracing import current
 from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.runtime import Blocking, Generations, run_blocking
-from docgraph.runtime.clock import TimeoutWheel
 from docgraph.runtime.sections import Core
+from docgraph.runtime.timeouts import TimeoutWheel
 from docgraph.store import Store
 from docgraph.variables import Resolvers
 
@@ -109,7 +109,7 @@ class GraphqlService(Service):
         self._operations = Operations(self._lane)
         self._answers = IntrospectionCache()
         self._key_ring = KeyRing(store, config)
-        self._patrol = TimeoutWheel()
+        self._wheel = TimeoutWheel()
         self.watch = ChangeWatch(store, config.cache.max_lag_ms)
         max_bytes = config.cache.max_bytes // max(1, core.workers)
         self._cache = AnswerCache(store, generations, self.watch, max_bytes, MEDIA_TYPE)
@@ -136,7 +136,7 @@ class GraphqlService(Service):
         await self._operations.close()
         await self._answers.close()
         await self.watch.close()
-        self._patrol.close()
+        self._wheel.close()
 
     def parse(self, exchange: Exchange) -> AppRequest:
         """Find the app of the path; the body is parsed on first use, the same way for all."""
@@ -404,7 +404,7 @@ class GraphqlService(Service):
             return await work
         at = time.monotonic() + limit / 1000 if given.at is None else given.at
         exchange.deadline = Deadline(at, limit, patience=given.patience)
-        bound = self._patrol.until(at + _GRACE)
+        bound = self._wheel.until(at + _GRACE)
         try:
             with bound:
                 return await work

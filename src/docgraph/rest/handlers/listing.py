@@ -1,4 +1,4 @@
-"""The documents of a collection: GET of a page, POST of one or many; counts."""
+"""Documents of a collection: pages (keyset pagination, offset), counts, and POST of documents."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ async def _read(request: Request) -> Any:
 
 
 def _parse_plain(body: bytes, _: str) -> Document | list[Document] | None:
-    """The schema or schemas in a body of JSON in which no name has a meaning of its own."""
+    """Return the schemas of a JSON body, in which `$oid` and `$date` are ordinary names."""
     try:
         content: Any = decode_json(body)
     except BodyError:

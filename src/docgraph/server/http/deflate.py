@@ -2,7 +2,7 @@
 
 Every message is compressed on its own (no context takeover): an event for many peers is compressed
 once, and an idle connection holds no compressor. What a peer sends is decompressed up to the limit
-of a message, so that a few bytes cannot fill the memory.
+of a message, so that a few bytes cannot fill the memory (decompression bomb).
 """
 
 from __future__ import annotations

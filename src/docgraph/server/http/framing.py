@@ -89,7 +89,7 @@ def read_head(
 
 
 def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestError:
-    """What the parser did not take: a method that no service has, or no HTTP at all."""
+    """Return the error for bytes that the parser rejected: an unknown method, or no HTTP."""
     if isinstance(error, httptools.HttpParserInvalidMethodError):
         found = _METHOD.match(data)
         if found and (method := found[1].decode("ascii")) not in _SERVED_METHODS:

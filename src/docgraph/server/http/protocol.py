@@ -1,4 +1,4 @@
-"""One HTTP connection: transport, order of its calls, timeouts, and its end.
+"""One HTTP connection: transport, order of its calls, timeouts (Slowloris), and its end.
 
 A `RequestReader` parses the bytes; each request becomes an `HttpCall` that a task answers. There is
 no timer per request: a connection records when it expires, and the process checks all of them a few
@@ -76,8 +76,8 @@ class HttpProtocol(asyncio.Protocol):
         longest = _PROBE_TIME if self.is_for_probes else inf
         self._enter(Phase.NEW, min(self._limits.header_time, longest))
         if transport.get_extra_info("peername") is None:
-            # It was reset before we looked. What it has sent could be read, but nobody could tell
-            # whose it is: no limit and no guard that goes by addresses would count it.
+            # The connection was reset before it was accepted, so its address is unknown: neither
+            # rate limits nor the brute force guard could count its requests.
             self._ignores_input = True
             transport.abort()
             return
@@ -161,7 +161,7 @@ class HttpProtocol(asyncio.Protocol):
             self._is_reading = True
             self.transport.resume_reading()
 
-    # --- requests, as the reader tells of them ----------------------------------------------------
+    # --- callbacks of RequestReader ---------------------------------------------------------------
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
         """A complete head: answer it, or let it wait for those before it.

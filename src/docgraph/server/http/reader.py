@@ -33,7 +33,7 @@ _CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per 
 
 
 class RequestListener(Protocol):
-    """The connection: hears what was read, in the order of the bytes."""
+    """Listener of a `RequestReader`: receives heads and bodies in the order of the bytes."""
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
         """A complete head; its body follows."""
@@ -124,7 +124,7 @@ class RequestReader:
         return parser
 
     def _explain_excess(self) -> DocgraphError:
-        """What it is that never ends; what ends is measured when it is complete."""
+        """Return the error for a head or framing that exceeds its limit before it is complete."""
         if self.in_body:
             return RequestError("the framing of the body is too long")
         if len(self.target) > self._limits.url_size:

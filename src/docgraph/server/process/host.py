@@ -125,7 +125,7 @@ def host(
         ):
             with leaving_out(_ONCE):  # checks here are not yet those of the server
                 on_address(address)
-            with answering_probes(prepared, forker, address) as health, stopping_in_peace():
+            with answering_probes(prepared, forker, address) as health, ignoring_signals():
                 make_application = partial(build, tree, instance, address)
                 hooks = ProcessHooks(manager.watchdog, health, reload)
                 return serve(settings, make_application, marks.set_ready, forker, hooks)
@@ -217,7 +217,7 @@ def answering_probes(
 
 
 @contextmanager
-def stopping_in_peace() -> Iterator[None]:
+def ignoring_signals() -> Iterator[None]:
     """Ignore further signals after serving, so that the database can shut down cleanly."""
     try:
         yield

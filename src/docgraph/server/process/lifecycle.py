@@ -1,4 +1,4 @@
-"""Life cycle of an instance: ready, reload, stop, and the service manager (systemd).
+"""Life cycle of an instance: service manager (systemd), reload (SIGHUP), graceful shutdown.
 
 A service manager names a socket in `NOTIFY_SOCKET`, and in `WATCHDOG_USEC` the interval in which
 it expects messages; otherwise it restarts the service. The parent process sends them for its

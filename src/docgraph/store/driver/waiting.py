@@ -16,7 +16,7 @@ from math import inf
 from types import TracebackType
 
 from docgraph.exchange.deadline import Deadline, Patience
-from docgraph.runtime.clock import Timeout, TimeoutWheel
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.store.driver.rights import Right, parse_denial
 
 _MAX_DENIED = 100

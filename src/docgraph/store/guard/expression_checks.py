@@ -17,7 +17,7 @@ from bson import Regex
 from docgraph.exchange.data import TrustedDocument
 from docgraph.store.guard.expression_cost import Analysis, check_pattern
 from docgraph.store.guard.operands import PLAIN
-from docgraph.store.guard.references import Place, nested_pipelines
+from docgraph.store.guard.references import ExpressionPath, nested_pipelines
 from docgraph.store.guard.sizes import (
     ELEMENT,
     TRUSTED,
@@ -33,8 +33,8 @@ from docgraph.store.guard.sizes import (
     join,
 )
 
-# In lower case, as `has_key` wants them: what makes a filter of a caller worth a look, and what
-# lets a value that a caller supplies grow in an expression of an author.
+# In lower case, as `has_key` expects them: operators that make a caller's filter costly, and those
+# that let a caller's value grow in an author's expression.
 COSTLY: Final = frozenset({"$expr", "$regex"})
 COSTLY_VALUES: Final = frozenset({"$range", "$map", "$filter", "$reduce", "$replaceall", "$zip"})
 
@@ -57,12 +57,12 @@ _ONLY_FIND: Final = frozenset({"$elemMatch", "$meta", "$slice"})
 def check_filter_cost(filter: Any, origin: str, *, trusted: bool = False) -> None:
     """Raise `ExpressionTooLarge` for a filter whose expressions can cost too much."""
     analysis = Analysis(TRUSTED if trusted else WRITTEN)
-    _walk_filter(analysis, filter, Place(None, origin))
+    _walk_filter(analysis, filter, ExpressionPath(None, origin))
 
 
 def check_projection_cost(projection: Mapping[str, Any], origin: str) -> None:
     """The same for a projection of a caller."""
-    analysis, place = Analysis(WRITTEN), Place(None, origin)
+    analysis, place = Analysis(WRITTEN), ExpressionPath(None, origin)
     _compute(analysis, projection, analysis.scope(), place)
 
 
@@ -71,18 +71,18 @@ def check_pipeline_cost(
 ) -> ExpressionScope:
     """The same for stages; returns what is known of the documents that they result in."""
     analysis = Analysis(model or (TRUSTED if trusted else WRITTEN))
-    return _walk_stages(analysis, pipeline, analysis.scope(), Place(None, origin))
+    return _walk_stages(analysis, pipeline, analysis.scope(), ExpressionPath(None, origin))
 
 
 # --- filters --------------------------------------------------------------------------------------
 
 
-def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
+def _walk_filter(analysis: Analysis, value: Any, place: ExpressionPath) -> None:
     if isinstance(value, Mapping):
         if isinstance(value, TrustedDocument) and not analysis.model.trusted:
             analysis = Analysis(TRUSTED)
         for key, inner in value.items():
-            below = Place(place, key)
+            below = ExpressionPath(place, key)
             if key == "$expr":
                 analysis.measure(inner, analysis.scope(), 1, below)
             else:
@@ -90,7 +90,7 @@ def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
                 _walk_filter(analysis, Regex(inner) if is_text else inner, below)
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(value):
-            _walk_filter(analysis, inner, Place(place, index))
+            _walk_filter(analysis, inner, ExpressionPath(place, index))
     elif not analysis.model.trusted and isinstance(value, Regex | re.Pattern):
         analysis.count_pattern(place)
         check_pattern(value.pattern, place)
@@ -100,17 +100,17 @@ def _walk_filter(analysis: Analysis, value: Any, place: Place) -> None:
 
 
 def _walk_stages(
-    analysis: Analysis, pipeline: Any, scope: ExpressionScope, place: Place
+    analysis: Analysis, pipeline: Any, scope: ExpressionScope, place: ExpressionPath
 ) -> ExpressionScope:
     for index, stage in enumerate(pipeline if isinstance(pipeline, list | tuple) else ()):
         for name, body in stage.items() if isinstance(stage, Mapping) else ():
-            below = Place(Place(place, index), name)
+            below = ExpressionPath(ExpressionPath(place, index), name)
             scope = _walk_stage(analysis, name, body, scope, below)
     return scope
 
 
 def _walk_stage(
-    analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: Place
+    analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: ExpressionPath
 ) -> ExpressionScope:
     if name == "$match":
         _walk_filter(analysis, body, place)
@@ -127,19 +127,21 @@ def _walk_stage(
 
 
 def _walk_other(
-    analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: Place
+    analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: ExpressionPath
 ) -> ExpressionScope:
     """A stage whose results are not measured; what it builds can be deeper than what it gets."""
     nested = dict(nested_pipelines(name, body))
     for key in _FILTERS & body.keys() if isinstance(body, Mapping) else ():
-        _walk_filter(analysis, body[key], Place(place, key))
+        _walk_filter(analysis, body[key], ExpressionPath(place, key))
     depths = [analysis.model.stored.depth]
     for key, part in _find_expressions(body, nested):
-        depths.append(analysis.measure(part, scope, 1, Place(place, key) if key else place).depth)
+        depths.append(
+            analysis.measure(part, scope, 1, ExpressionPath(place, key) if key else place).depth
+        )
     # The variables of `let` are as deep as these.
     analysis.deepen(deepest([scope.document.depth, *depths]))
     for key, stages in nested.items():
-        inner = _walk_stages(analysis, stages, analysis.scope(), Place(place, key))
+        inner = _walk_stages(analysis, stages, analysis.scope(), ExpressionPath(place, key))
         depths.append(inner.document.depth)
     if name in _KEEPING_DEPTH:
         return scope
@@ -169,13 +171,13 @@ def _compute(
     analysis: Analysis,
     body: Mapping[str, Any],
     scope: ExpressionScope,
-    place: Place,
+    place: ExpressionPath,
     prefix: str = "",
 ) -> dict[str, Size]:
     """The properties that are computed, by the first step of their names."""
     computed: dict[str, Size] = {}
     for key, value in body.items():
-        path, below = f"{prefix}{key}", Place(place, key)
+        path, below = f"{prefix}{key}", ExpressionPath(place, key)
         name = path.partition(".")[0]
         if isinstance(value, Mapping) and value and not any(one[:1] == "$" for one in value):
             inner = _compute(analysis, value, scope, below, f"{path}.")
@@ -203,7 +205,7 @@ def _is_of_find(value: Mapping[str, Any]) -> bool:
 
 
 def _compute_below(
-    analysis: Analysis, path: str, value: Any, scope: ExpressionScope, place: Place
+    analysis: Analysis, path: str, value: Any, scope: ExpressionScope, place: ExpressionPath
 ) -> Size:
     """A property inside of another one, once for each element where that is an array."""
     name, *names = path.split(".")

@@ -24,7 +24,7 @@ from docgraph.store.guard.operator_sizes import (
     TAKING_NAMES,
     nest,
 )
-from docgraph.store.guard.references import Place
+from docgraph.store.guard.references import ExpressionPath
 from docgraph.store.guard.sizes import (
     ELEMENT,
     FLAT,
@@ -66,11 +66,11 @@ class _Frame(NamedTuple):
 
     scope: ExpressionScope
     times: float
-    place: Place
+    place: ExpressionPath
 
     def at(self, key: str | int) -> _Frame:
         """Return the frame of the operand below a key."""
-        return _Frame(self.scope, self.times, Place(self.place, key))
+        return _Frame(self.scope, self.times, ExpressionPath(self.place, key))
 
     def bind(self, variables: Mapping[str, Size], times: float) -> _Frame:
         """Return the frame of an operand with more variables that is evaluated so many times."""
@@ -89,7 +89,7 @@ class Analysis:
         self._kept = NONE
         self._patterns = 0
         # Values that a `$reduce` builds: how large they get is known at its end.
-        self._open: list[tuple[Form, int, Place]] = []
+        self._open: list[tuple[Form, int, ExpressionPath]] = []
         self._deepest = FLAT
         self._stored = model.stored
 
@@ -101,7 +101,9 @@ class Analysis:
         """Set the depth of the documents that a stage has built."""
         self._stored = self._stored._replace(depth=deepest([self._stored.depth, depth]))
 
-    def measure(self, value: Any, scope: ExpressionScope, times: float, place: Place) -> Size:
+    def measure(
+        self, value: Any, scope: ExpressionScope, times: float, place: ExpressionPath
+    ) -> Size:
         """Return the size of an expression that is evaluated so many times for a document."""
         return self._measure(value, _Frame(scope, times, place))
 
@@ -130,7 +132,7 @@ class Analysis:
         named = values.items() if isinstance(values, Mapping) else ()
         return {key: self._measure(value, frame.at(key)) for key, value in named}
 
-    def charge(self, steps: Form, times: float, place: Place) -> None:
+    def charge(self, steps: Form, times: float, place: ExpressionPath) -> None:
         """Add steps that are taken so many times."""
         self.steps = add(self.steps, steps.average().times(times))
         if self.steps.constant > MAX_STEPS:
@@ -139,13 +141,13 @@ class Analysis:
                 hint=_HINT,
             )
 
-    def check_size(self, size: Size, place: Place) -> None:
+    def check_size(self, size: Size, place: ExpressionPath) -> None:
         """Reject a value that can be too large."""
         self._check_bytes(size.built, MAX_BYTES, place)
         self._check_bytes(size.bytes, _MAX_REFERRED, place)
         self.check_depth(size.depth, place)
 
-    def check_depth(self, depth: Depth, place: Place) -> None:
+    def check_depth(self, depth: Depth, place: ExpressionPath) -> None:
         """Reject a value that can be too deep."""
         if max([depth.levels, *depth.parts.values()]) > MAX_LEVELS:
             raise self.too_large(
@@ -156,7 +158,7 @@ class Analysis:
         if depth.parts:
             self._deepest = deepest([self._deepest, depth])
 
-    def count_pattern(self, place: Place) -> None:
+    def count_pattern(self, place: ExpressionPath) -> None:
         """Add a regular expression of a filter: each can read a long text many times."""
         self._patterns += 1
         if self._patterns > MAX_PATTERNS:
@@ -165,12 +167,12 @@ class Analysis:
                 hint="join them with | in one regular expression, or split the request",
             )
 
-    def keep(self, built: Form, place: Place) -> None:
+    def keep(self, built: Form, place: ExpressionPath) -> None:
         """Add what one more property or loop builds: all of them are in memory together."""
         self._kept = add(self._kept, Form(built.peak()))
         self._check_bytes(self._kept, _MAX_REFERRED, place)
 
-    def _check_bytes(self, bytes: Form, limit: int, place: Place) -> None:
+    def _check_bytes(self, bytes: Form, limit: int, place: ExpressionPath) -> None:
         most = bytes.flatten()
         if most.constant > limit or any(count > limit for count in most.parts.values()):
             raise self.too_large(
@@ -213,7 +215,7 @@ class Analysis:
             self.charge(Form(PLAIN * len(items)), frame.times, frame.place)
         return self._gather(items, sum(len(key) + ELEMENT for key in value), frame.place)
 
-    def _gather(self, items: list[Size], overhead: int, place: Place) -> Size:
+    def _gather(self, items: list[Size], overhead: int, place: ExpressionPath) -> Size:
         """Return the size of an array or document of these."""
         trusted = self.model.trusted
         inner = join([form for one in items for form in (one.length, one.inner)])
@@ -297,7 +299,7 @@ class Analysis:
             return Operands(list(named.values()), named, trusted=trusted)
         return Operands([self._measure(body, frame)], trusted=trusted)
 
-    def _check_range(self, size: Size, place: Place) -> Size:
+    def _check_range(self, size: Size, place: ExpressionPath) -> Size:
         if self.model.trusted and not size.supplied:
             return self.model.stored
         if size.length.constant == inf:
@@ -349,7 +351,7 @@ class Analysis:
         depth = result.depth.add(1)
         return size._replace(built=built, is_whole=result.is_whole, depth=depth)
 
-    def _limit_once(self, built: Form, place: Place) -> Form:
+    def _limit_once(self, built: Form, place: ExpressionPath) -> Form:
         """Allow one iteration over a stored array; an iteration over its result is too large."""
         total = built.flatten()
         if total.parts:
@@ -387,7 +389,7 @@ class Analysis:
         grown: LoopElement,
         part: LoopElement,
         array: Size,
-        place: Place,
+        place: ExpressionPath,
     ) -> Form:
         """Return the largest size of `$$value`: each turn builds `result` from the previous one."""
         again = result.parts.get(grown, 0)
@@ -401,7 +403,9 @@ class Analysis:
             self._check_bytes(Form(inf), MAX_BYTES, place)
         return add(first, added).times(2**doublings)
 
-    def _resolve(self, grown: LoopElement, bytes: Form, depth: Depth, place: Place) -> None:
+    def _resolve(
+        self, grown: LoopElement, bytes: Form, depth: Depth, place: ExpressionPath
+    ) -> None:
         """Run the checks that waited for the size of `$$value`."""
         waiting, self._open = self._open, []
         for form, limit, where in waiting:
@@ -423,7 +427,7 @@ _SINGLE: Final = Form(ELEMENT)
 _COMBINE: Final = RULES["$setUnion"]  # what an author uses that is not known here
 
 
-def check_pattern(pattern: str | bytes, place: Place) -> None:
+def check_pattern(pattern: str | bytes, place: ExpressionPath) -> None:
     """Reject a regular expression that is too long."""
     if len(pattern) > MAX_PATTERN:
         raise QueryError(f"{place}: a regular expression may have {MAX_PATTERN} characters at most")

@@ -20,7 +20,7 @@ from bson import Regex
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.guard.references import Place, visit_stages
+from docgraph.store.guard.references import ExpressionPath, visit_stages
 from docgraph.store.guard.stage_checks import has_key
 
 # `$skip: 0` is removed by the optimizer, and stages without effect of its own are not public.
@@ -369,7 +369,7 @@ def _is_leading(name: str, body: Any) -> bool:
 
 def holds_unsafe(stage: Filter) -> bool:
     """Check if a pipeline inside the stage has an unsafe `$match`."""
-    inside = visit_stages([stage], "", Place(None, "stages"))
+    inside = visit_stages([stage], "", ExpressionPath(None, "stages"))
     return any(find_unsafe(one.body) is not None for one in inside if one.name == "$match")
 
 
@@ -395,7 +395,7 @@ def check_searched(name: str, condition: Any) -> None:
 
 def check_searches(pipeline: Sequence[Any], origin: str = "stages") -> None:
     """Reject a definition with a search that could not run under a row filter."""
-    for stage in visit_stages(pipeline, "", Place(None, origin)):
+    for stage in visit_stages(pipeline, "", ExpressionPath(None, origin)):
         name, body = stage.name, stage.body
         if name in _SEARCHED and isinstance(body, Mapping):
             condition = body.get(_SEARCHED[name])

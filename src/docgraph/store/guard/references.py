@@ -19,15 +19,15 @@ _WITH_PIPELINE: Final = ("$lookup", "$unionWith")
 _SHOWN: Final = 200  # characters of a place
 
 
-class Place(NamedTuple):
+class ExpressionPath(NamedTuple):
     """A path in the expression: a key below another place."""
 
-    above: Place | None
+    above: ExpressionPath | None
     key: str | int
 
     def __str__(self) -> str:
         steps: list[str] = []
-        place: Place | None = self
+        place: ExpressionPath | None = self
         while place is not None:
             steps.append(f"[{place.key}]" if isinstance(place.key, int) else f".{place.key}")
             place = place.above
@@ -51,7 +51,7 @@ class VisitedStage(NamedTuple):
 
     name: str
     body: Any
-    place: Place
+    place: ExpressionPath
     db: str
 
     @property
@@ -60,12 +60,12 @@ class VisitedStage(NamedTuple):
         return read_reference(self.name, self.body, self.db, self.place)
 
 
-def visit_stages(pipeline: Any, db: str, place: Place) -> Iterator[VisitedStage]:
+def visit_stages(pipeline: Any, db: str, place: ExpressionPath) -> Iterator[VisitedStage]:
     """Return every stage, each before its nested ones; raise `QueryError` for invalid pipelines."""
     if not isinstance(pipeline, list | tuple):
         raise QueryError(f"{place} must be a list of stages")
     for index, stage in enumerate(pipeline):
-        here = Place(place, index)
+        here = ExpressionPath(place, index)
         if not isinstance(stage, Mapping) or len(stage) != 1:
             raise QueryError(f"{here} must be an object with exactly one property")
         ((name, body),) = stage.items()
@@ -73,12 +73,14 @@ def visit_stages(pipeline: Any, db: str, place: Place) -> Iterator[VisitedStage]
         reference = find_reference(name, body, db)
         inner = db if reference is None else reference.db
         for key, nested in nested_pipelines(name, body):
-            yield from visit_stages(nested, inner, Place(Place(here, name), key))
+            yield from visit_stages(nested, inner, ExpressionPath(ExpressionPath(here, name), key))
 
 
 def find_references(pipeline: Any, db: str) -> Iterator[CollectionReference]:
     """Return every collection that the stages read besides their own, at any depth."""
-    found = (stage.reference for stage in visit_stages(pipeline, db, Place(None, "stages")))
+    found = (
+        stage.reference for stage in visit_stages(pipeline, db, ExpressionPath(None, "stages"))
+    )
     return (reference for reference in found if reference is not None)
 
 

@@ -1,4 +1,4 @@
-"""Fenced find: a `find` under a row filter, as a pipeline if its filter needs a fence.
+"""Fenced find: a `find` under a row filter as a pipeline; and indexes that row filters need.
 
 The pipeline returns the same documents in the same order. Queries that need no fence stay a `find`.
 

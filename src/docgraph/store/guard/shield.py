@@ -1,4 +1,4 @@
-"""Row-level security: row filters and hidden properties.
+"""Row-level security (multi-tenancy) and field-level security: row filters, hidden properties.
 
 After a property is hidden (`Guard.hide`), no read returns it, filters or sorts by it or renames it,
 for any caller. Only the holder of the key that `hide` returned can see it. Row filters come with

@@ -2,8 +2,8 @@
 
 It runs when a definition is written and inside every call of the store, after substitution, so it
 must be fast. A first pass over the value only answers yes or no; a second, slower one finds the
-location if the answer is yes. Stages are allowed by list, since every version of the server adds
-new ones; operators are rejected by list, on exact keys. A block-list on text would not work: `{"a":
+location if the answer is yes. Stages have an allowlist, since every version of the server adds
+new ones; operators have a blocklist, on exact keys. A block-list on text would not work: `{"a":
 "$where"}` is harmless and `{"\\u0024where": …}` is not.
 """
 
@@ -32,7 +32,7 @@ from docgraph.store.guard.expression_checks import (
 from docgraph.store.guard.references import (
     READING_MORE,
     CollectionReference,
-    Place,
+    ExpressionPath,
     VisitedStage,
     nested_pipelines,
     read_reference,
@@ -193,7 +193,7 @@ def check_pipeline(
     if trusted and _is_sound(pipeline, db, policy, allowed):
         return
     try:
-        for stage in visit_stages(pipeline, db, Place(None, origin)):
+        for stage in visit_stages(pipeline, db, ExpressionPath(None, origin)):
             _check_stage(stage, policy, allowed)
     except RecursionError:
         raise QueryError(f"{origin} is nested too deeply") from None

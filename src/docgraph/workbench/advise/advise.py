@@ -29,7 +29,7 @@ from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Wei
 from docgraph.workbench.advise.collection_sample import (
     CollectionSample,
     Holding,
-    Place,
+    StatsKey,
     find_holdings,
     inspect_values,
 )
@@ -69,7 +69,7 @@ class AdviceScope:
     on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
     run: Offload = run_here
     rows: Sequence[RowFilter] = ()
-    may_read: Callable[[Place], Awaitable[bool]] | None = None
+    may_read: Callable[[StatsKey], Awaitable[bool]] | None = None
 
 
 async def advise_rows(store: Store, scope: AdviceScope) -> AdviceReport:
@@ -100,7 +100,7 @@ class _Adviser:
         self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
         self._accesses = [access for app in self.apps for access in find_accesses(app)]
         self._holdings = find_holdings(self._accesses)
-        self._samples: dict[Place, CollectionSample] = {}
+        self._samples: dict[StatsKey, CollectionSample] = {}
 
     async def advise(self) -> AdviceReport:
         """Return all findings."""
@@ -212,7 +212,7 @@ class _Adviser:
 
     # --- the queries ------------------------------------------------------------------------------
 
-    def _guess(self, place: Place, path: str) -> Any:
+    def _guess(self, place: StatsKey, path: str) -> Any:
         sample = self._samples.get(place)
         return None if sample is None else sample.guess(path)
 
@@ -254,10 +254,10 @@ class _Adviser:
         Queries of a collection that has used up its share come last.
         """
         unserved: list[Unserved] = []
-        refused: set[Place] = set()
+        refused: set[StatsKey] = set()
         told: set[Hashable] = set()
         left: list[PlannedQuery] = []
-        spent: Counter[Place] = Counter()
+        spent: Counter[StatsKey] = Counter()
         share = self._budget.left * 1000 / max(1, len({one.place for one in questions}))
         queue = deque((one, share) for one in questions)
         while queue:
@@ -287,7 +287,7 @@ class _Adviser:
         serving: Serving,
         question: PlannedQuery,
         sample: CollectionSample,
-        refused: set[Place],
+        refused: set[StatsKey],
     ) -> Unserved | None:
         try:
             return await serving.check(question, sample)
@@ -373,12 +373,12 @@ class _Adviser:
             self._add(find_idle(sample, named, serving.used.get(place, set()), uses))
 
 
-def find_places(app: App) -> set[Place]:
+def find_places(app: App) -> set[StatsKey]:
     """Return the collections that an app reads."""
     return set(_find_places(find_accesses(app)))
 
 
-def _find_places(accesses: Iterable[Access]) -> Iterator[Place]:
+def _find_places(accesses: Iterable[Access]) -> Iterator[StatsKey]:
     for access in accesses:
         yield access.place
         mapping = access.mapping
@@ -399,7 +399,7 @@ def _name_finding(found: Unserved) -> list[Hashable]:
     return [(place, found.what), *([(place, found.wants)] if found.wants else [])]
 
 
-def _name_uses(accesses: Iterable[Access], app: App, place: Place) -> Iterator[str]:
+def _name_uses(accesses: Iterable[Access], app: App, place: StatsKey) -> Iterator[str]:
     """Yield the paths in a definition that name a collection."""
     for access in accesses:
         if access.app is app and place in set(_find_places([access])):

@@ -42,7 +42,7 @@ _FEWEST: Final = 20  # documents of a sample that is large enough for shares
 _COUNT_MS: Final = 1_000
 _FILTERING: Final = frozenset({"$match", "$sort"})
 
-Place = tuple[str, str]
+StatsKey = tuple[str, str]
 Hold = Callable[[Sequence[Document]], None]
 """Holds documents against what is declared about them."""
 
@@ -51,7 +51,7 @@ Hold = Callable[[Sequence[Document]], None]
 class CollectionSample:
     """The known facts of a collection; `problem` says why little is known."""
 
-    place: Place
+    place: StatsKey
     listed: Listed | None = None
     profile: Profile = field(default_factory=Profile)
     documents: int | None = None  # estimated
@@ -81,7 +81,7 @@ class CollectionSample:
         return self.listed is not None and self.listed.kind == "timeseries" and not self.problem
 
     @property
-    def base(self) -> Place | None:
+    def base(self) -> StatsKey | None:
         """The collection whose indexes serve a view; None if the view computes its documents."""
         if self.listed is None or not self.listed.source:
             return None
@@ -142,7 +142,7 @@ class CollectionSample:
 
 async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     store: Store,
-    place: Place,
+    place: StatsKey,
     listed: Listed | None,
     *,
     sample: int,
@@ -181,7 +181,7 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     return found
 
 
-async def _count_series(store: Store, place: Place) -> int | None:
+async def _count_series(store: Store, place: StatsKey) -> int | None:
     """Return how many documents a time series has, of which only buckets are counted."""
     try:
         return await count_scanned(store, place, Deadline.after_ms(_COUNT_MS))

@@ -1,4 +1,4 @@
-"""Missing indexes: whether an index serves the queries of apps, by the database's `explain`.
+"""Missing indexes (collection scans): whether an index serves the queries of apps, by `explain`.
 
 A query without an index is not reported if few documents are scanned: in a small collection, or if
 most documents match and only the first ones are needed.
@@ -19,7 +19,7 @@ from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.workbench.advise.accesses import RuleAccess
 from docgraph.workbench.advise.advice import Want, Weight, find_wants
-from docgraph.workbench.advise.collection_sample import CollectionSample, Place
+from docgraph.workbench.advise.collection_sample import CollectionSample, StatsKey
 from docgraph.workbench.advise.data_findings import is_unseen
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.infer.survey import SCANNED
@@ -52,7 +52,7 @@ class Serving:
 
     store: Store
     default_limit: int
-    used: dict[Place, set[str]] = field(default_factory=dict)
+    used: dict[StatsKey, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._planning = IndexStats(self.store)
@@ -283,7 +283,7 @@ def _find_share(path: str, condition: Any, sample: CollectionSample) -> float | 
 
 
 def find_unserved_rows(
-    rows: Iterable[RowFilter], samples: Mapping[Place, CollectionSample]
+    rows: Iterable[RowFilter], samples: Mapping[StatsKey, CollectionSample]
 ) -> Iterator[Unserved]:
     """Yield the row filters that make requests scan rows of other callers."""
     for row in rows:

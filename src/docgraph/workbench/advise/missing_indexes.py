@@ -17,7 +17,7 @@ from docgraph.workbench.advise.advice import (
     is_beginning,
     merge_wants,
 )
-from docgraph.workbench.advise.collection_sample import CollectionSample, Place
+from docgraph.workbench.advise.collection_sample import CollectionSample, StatsKey
 from docgraph.workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 
@@ -44,7 +44,7 @@ _SPECIAL: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def combine(
-    unserved: Sequence[Unserved], samples: Mapping[Place, CollectionSample]
+    unserved: Sequence[Unserved], samples: Mapping[StatsKey, CollectionSample]
 ) -> tuple[list[Advice], list[NewIndex]]:
     """Combine all unserved queries of all apps into few indexes for those that are no notes."""
     indexes: list[NewIndex] = []

@@ -35,8 +35,8 @@ from docgraph.workbench.advise.accesses import (
     find_spots,
 )
 
-Place = tuple[str, str]
-Guess = Callable[[Place, str], Any]
+StatsKey = tuple[str, str]
+Guess = Callable[[StatsKey, str], Any]
 """A value that a property of a collection often has; None: none was seen."""
 
 _MAX_GROUPS: Final = 24  # optional parts of one field that are explained
@@ -68,7 +68,7 @@ class PlannedQuery:
     """
 
     access: Access | RuleAccess
-    place: Place
+    place: StatsKey
     filter: Mapping[str, Any]
     sort: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[str, ...] = ()

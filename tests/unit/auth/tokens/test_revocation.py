@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from docgraph.auth.tokens.revocation import Stamps, name_token, name_user, name_users
+from docgraph.auth.tokens.revocation import RevocationMarks, name_token, name_user, name_users
 
 
-def make_stamps(*documents: dict[str, Any]) -> Stamps:
-    stamps = Stamps()
+def make_stamps(*documents: dict[str, Any]) -> RevocationMarks:
+    stamps = RevocationMarks()
     for document in documents:
         stamps.add(document)
     return stamps

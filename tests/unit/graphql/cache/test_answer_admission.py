@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from docgraph.graphql.cache.answer_admission import AnswerAdmission
+from docgraph.graphql.cache.answer_store import AnswerAdmission
 
 ROOM = 1_000
 

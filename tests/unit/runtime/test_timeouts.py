@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from docgraph.runtime.clock import Timeout, TimeoutWheel
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from tests.clock import Clock
 
 pytestmark = pytest.mark.anyio
@@ -25,70 +25,70 @@ async def work(watched: Timeout) -> str:
 
 async def test_who_is_late_is_ended_and_nobody_else() -> None:
     clock = Clock(0.0)
-    patrol = TimeoutWheel(clock)
-    late, early = (asyncio.create_task(work(patrol.until(moment))) for moment in (1.0, 2.0))
+    wheel = TimeoutWheel(clock)
+    late, early = (asyncio.create_task(work(wheel.until(moment))) for moment in (1.0, 2.0))
     await asyncio.sleep(0)
 
     clock.now = 1.5
-    patrol.expire()
+    wheel.expire()
 
     assert await late == "ended"
     assert late.cancelling() == 0
     assert not early.done()
     clock.now = 2.0
-    patrol.expire()
+    wheel.expire()
     assert await early == "ended"
-    patrol.close()
+    wheel.close()
 
 
 async def test_a_client_that_leaves_in_the_same_moment_is_not_taken_for_late() -> None:
-    patrol = TimeoutWheel(Clock(0.0))
-    task = asyncio.create_task(work(patrol.until(0.0)))
+    wheel = TimeoutWheel(Clock(0.0))
+    task = asyncio.create_task(work(wheel.until(0.0)))
     await asyncio.sleep(0)
 
     task.cancel()
-    patrol.expire()
+    wheel.expire()
 
     with pytest.raises(asyncio.CancelledError):
         await task
-    patrol.close()
+    wheel.close()
 
 
 async def test_errors_and_results_of_the_work_are_its_own() -> None:
-    patrol = TimeoutWheel(Clock(0.0))
+    wheel = TimeoutWheel(Clock(0.0))
 
-    with pytest.raises(ValueError, match="mine"), patrol.until(1.0):
+    with pytest.raises(ValueError, match="mine"), wheel.until(1.0):
         raise ValueError("mine")
-    with patrol.until(1.0) as watched:
+    with wheel.until(1.0) as watched:
         pass
 
     assert not watched.expired
-    patrol.expire()
-    assert patrol._timer is None
+    wheel.expire()
+    assert wheel._timer is None
 
 
 async def test_one_timer_is_set_for_the_first_end_and_stays_for_the_later_ones() -> None:
-    patrol = TimeoutWheel(Clock(0.0))
+    wheel = TimeoutWheel(Clock(0.0))
 
-    with patrol.until(inf):
-        none = patrol._timer
+    with wheel.until(inf):
+        none = wheel._timer
     assert none is None
-    with patrol.until(5.0):
-        first = patrol._timer
-        with patrol.until(6.0):
-            assert patrol._timer is first
-        with patrol.until(4.0):
-            assert patrol._timer is not first
+    with wheel.until(5.0):
+        first = wheel._timer
+        with wheel.until(6.0):
+            assert wheel._timer is first
+        with wheel.until(4.0):
+            assert wheel._timer is not first
 
-    assert patrol._timer is not None
-    patrol.close()
-    assert patrol._timer is None
+    assert wheel._timer is not None
+    wheel.close()
+    assert wheel._timer is None
 
 
 async def test_the_timer_ends_what_is_late_by_itself() -> None:
-    patrol = TimeoutWheel()
+    wheel = TimeoutWheel()
 
-    task = asyncio.create_task(work(patrol.until(time.monotonic() + 0.01)))
+    task = asyncio.create_task(work(wheel.until(time.monotonic() + 0.01)))
 
     assert await asyncio.wait_for(task, 30) == "ended"
-    assert patrol._timer is None
+    assert wheel._timer is None
