@@ -33,6 +33,7 @@ from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
 from docgraph.store.change_stream import Follower, ResumeToken
 
+_ANNOUNCE_SECONDS: Final = 5.0  # between two announcements, while users change all the time
 ROUND: Final = 4.0  # seconds between two reads, so that a mark applies within 5 without a stream
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
 
@@ -118,6 +119,7 @@ class RevocationsWatcher(Initializer):
         self._unwritten: dict[str, float] = {}  # users, and the time of the mark of each
         self._has_unwritten = asyncio.Event()
         self._has_followed = False
+        self._has_changed = asyncio.Event()
         self.follower = Follower(self._open_stream, catch_up=self._catch_up, take=self._apply)
 
     async def initialize(self) -> None:
@@ -125,6 +127,7 @@ class RevocationsWatcher(Initializer):
         await self._store.set_clock(CLOCK_SECONDS)
         await self._revocations.read()
         works = {"round": self._go_round, "watch": self.follower.run, "stamp": self._write}
+        works["users"] = self._announce
         for name, work in works.items():
             if not self._tasks.is_running(f"token-revocations-{name}"):
                 self._tasks.start(f"token-revocations-{name}", work)
@@ -140,6 +143,14 @@ class RevocationsWatcher(Initializer):
             except StoreError as error:
                 if not await self._store.outage.explains(error):
                     emit(BackgroundFailed("token-revocations-round", error))
+
+    async def _announce(self) -> None:
+        """Announce changed users; each time, all live queries and streams are authorized again."""
+        while True:
+            await self._has_changed.wait()
+            self._has_changed.clear()
+            self._generations.bump("users")
+            await asyncio.sleep(_ANNOUNCE_SECONDS)
 
     async def _catch_up(self) -> None:
         await self._revocations.read()
@@ -161,7 +172,7 @@ class RevocationsWatcher(Initializer):
             return
         if self._revocations.is_rehash(event.get("hash")):
             return
-        self._generations.bump("users")
+        self._has_changed.set()
         if not event["ends_tokens"]:
             return
         earliest, at = _read_time(event)
@@ -202,11 +213,12 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
         {"$in": [users.prop_password, removed]},
     ]
     changed = {"ns.coll": {"$in": [COLLECTION, users.users_collection]}}
+    replaced = {"to.coll": users.users_collection}  # `$out` ends with a rename, too
     gone = {"operationType": "dropDatabase"}
     user = "$documentKey._id" if users.prop_id == "_id" else f"$fullDocument.{users.prop_id}"
     stamp = {"$cond": [{"$eq": ["$ns.coll", COLLECTION]}, "$fullDocument", "$$REMOVE"]}
     return [
-        {"$match": {"$or": [changed, gone]}},
+        {"$match": {"$or": [changed, replaced, gone]}},
         {
             "$project": {
                 "operationType": 1,

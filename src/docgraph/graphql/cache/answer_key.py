@@ -36,7 +36,7 @@ _DOCUMENTS: Final[tuple[type, ...]] = (dict, CallerDocument, TrustedDocument)
 _EXACT: Final[frozenset[Any]] = frozenset(
     {
         *(str, int, float, bool, type(None), bytes, datetime, UUID),
-        *(Binary, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp),
+        *(DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp),
     }
 )
 
@@ -57,20 +57,22 @@ def build_key(
     operation has the types of its variables, so that their raw values are enough; in another order
     they have another key.
     """
-    caller: Any = (variables, values or None, rows or None)
+    plain: Any = variables
     try:
-        content = marshal.dumps(caller, _PLAIN)
+        content = marshal.dumps(plain, _PLAIN)
     except ValueError:  # a value of a type that JSON does not have
-        content = _render(caller)
+        content = _render(variables)
+    if values or rows:  # they can be binary data, of which `marshal` does not write the subtype
+        content = b"%d %b" % (len(content), content) + _render(values, rows)
     if len(content) > _LONGEST:
         content = b"digest" + blake2b(content, digest_size=32).digest()
     return plan.identity + content
 
 
-def _render(caller: tuple[Mapping[str, Any] | None, ...]) -> bytes:
-    """Return the same as text; a value whose exact form is not known raises an error."""
+def _render(*mappings: Mapping[str, Any] | None) -> bytes:
+    """Return values as text; one whose exact form is not known raises an error."""
     parts: list[str] = []
-    for part in caller:
+    for part in mappings:
         parts.append(f"part {len(part or ())}")
         for name, value in (part or {}).items():
             parts.append(repr(name))
@@ -83,6 +85,8 @@ def _write(value: Any, write: Callable[[str], None]) -> None:
     kind = type(value)
     if kind in _EXACT:
         write(f"{kind.__name__} {value!r}")
+    elif kind is Binary:  # its `repr` does not show what is sensitive
+        write(f"binary {value.subtype} {value.hex()}")
     elif kind is ExactFloat:
         write(f"number {value.text}")
     elif kind in _DOCUMENTS:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -13,9 +13,10 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
-_SLICE_BYTES = 1 << 20
 _SMALL = 64 << 10  # characters of a value that is encoded at once
 _JSON = frozenset({bytes})
+_OBJECT = frozenset({dict})
+_SCALARS = frozenset({int, float, bool, type(None)})
 
 _Path = tuple[str | int, ...]
 
@@ -252,23 +253,53 @@ def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
     if _JSON.issuperset(map(type, value)):
         return _separate(value) if sum(map(len, value)) + len(value) < limit else None
     slices: list[bytes] = []
-    start, size = 0, 1
-    while start < len(value):
-        # Values that are shared are small in memory, and copied in the text: not too many at once.
-        count = min(_SLICE, max(1, _SLICE_BYTES * start // size))
-        if count == 1:
-            encoded = encode_parts(value[start], limit - size)
+    size = 1
+    for group in _slice(value, limit):
+        if len(group) == 1:
+            encoded = encode_parts(group[0], limit - size)
             if encoded is None:
                 return None
             text = b"".join(encoded)
         else:
-            text = orjson.dumps(value[start : start + count], embed_json)[1:-1]
-        start += count
+            text = orjson.dumps(group, embed_json)[1:-1]
         size += len(text) + 1
         if size > limit:
             return None
         slices.append(text)
     return _separate(slices)
+
+
+def _slice(value: list[Any], limit: int) -> Iterator[list[Any]]:
+    """Return the elements of a list: small ones together, any other one alone.
+
+    Values that are shared are small in memory, and copied in the text as often as they occur.
+    """
+    are_short = _has_short_texts(value, limit)
+    group: list[Any] = []
+    for one in value:
+        is_small = are_short or _is_small(one)
+        if group and (not is_small or len(group) == _SLICE):
+            yield group
+            group = []
+        group.append(one)
+        if not is_small:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _has_short_texts(value: list[Any], limit: int) -> bool:
+    """Return whether the elements are flat objects, with texts up to a limit in all."""
+    if not _OBJECT.issuperset(map(type, value)):
+        return False
+    size = 0
+    for one in chain.from_iterable(map(dict.values, value)):
+        if type(one) is str:
+            size += len(one)
+        elif type(one) not in _SCALARS:
+            return False
+    return size <= limit
 
 
 def _separate(items: list[bytes]) -> list[bytes]:

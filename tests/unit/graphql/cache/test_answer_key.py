@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from graphql import parse
 
-from docgraph.codec.bson_types import Decimal128, Int64, ObjectId, Regex
+from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId, Regex
 from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.cache.answer_key import NoKeyError, build_key
 from docgraph.graphql.definition.definition import decode_definition
@@ -43,6 +43,9 @@ VALUES: list[Any] = [
     *({"a": 1, "b": 2}, {"b": 2, "a": 1}, ["a", "b"], ["a\nstr 'b'"], "a\nb", ["a", ["b"]]),
 ]
 
+# Users and rules can have them, JSON cannot.
+BINARIES = [Binary(text, subtype) for text in (b"a", b"b") for subtype in (0, 3, 5, 8, 128, 255)]
+
 
 def keys_of(values: list[Any], part: str) -> list[bytes]:
     """The keys of requests that differ in one value."""
@@ -55,10 +58,13 @@ def keys_of(values: list[Any], part: str) -> list[bytes]:
 
 @pytest.mark.parametrize("part", ["variables", "values", "rows"])
 def test_values_that_differ_in_type_or_order_have_keys_of_their_own(part: str) -> None:
-    keys = keys_of(VALUES, part)
-    for one, other in combinations(range(len(VALUES)), 2):
-        assert keys[one] != keys[other], (VALUES[one], VALUES[other])
-    assert keys == keys_of(VALUES, part)
+    values = VALUES
+    if part != "variables":
+        values = [*VALUES, *BINARIES, *([one, ObjectId(24 * "a")] for one in BINARIES)]
+    keys = keys_of(values, part)
+    for one, other in combinations(range(len(values)), 2):
+        assert keys[one] != keys[other], (values[one], values[other])
+    assert keys == keys_of(values, part)
 
 
 def test_everything_is_part_of_the_key() -> None:

@@ -178,3 +178,16 @@ def test_parts_are_the_same_text_as_the_whole(data: Any) -> None:
 
     assert encode_data(data, len(text)) == text
     assert encode_data(data, len(text) - 1) is None
+
+
+@pytest.mark.parametrize("first", [{"author": None}, {"author": {"bio": "x"}}])
+def test_a_response_of_shared_values_is_not_built_beyond_its_limit(first: Any) -> None:
+    author = {"bio": "x" * 1_000_000, "books": [{"title": "y"}]}
+    flat = {"bio": author["bio"]}
+    for shared in ({"author": author}, flat, [author], [flat]):
+        tracemalloc.start()
+        try:
+            assert encode_data({"books": [*[first] * 300, *[shared] * 200]}, 2_000_000) is None
+            assert tracemalloc.get_traced_memory()[1] < 20_000_000
+        finally:
+            tracemalloc.stop()
