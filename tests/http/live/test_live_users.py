@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from docgraph.auth.tokens import revocation_watch
 from tests.http.access_harness import ADMIN, allow, guarded
 from tests.http.harness import Document, Mongo, Service, eventually
 from tests.http.live_harness import subscribe
@@ -23,6 +24,9 @@ MINE = "query @live { mine { _id } }"
 SETTINGS: Document = {
     "events": {"renewal-interval-ms": 60_000},
     "basicAuthMechanism": {"enabled": True},
+    "rndTokenManager": {"enabled": False},
+    "jwtTokenManager": {"enabled": True, "key": 40 * "x"},
+    "tokenBasicAuthMechanism": {"enabled": True},
 }
 ZOE = {"authorization": render_basic("zoe", "secret")}
 ROWS = {"team": "@user.team"}
@@ -30,8 +34,12 @@ ROWS = {"team": "@user.team"}
 
 @pytest.fixture(params=[False, True], ids=["read", "cached"])
 async def service(
-    mongo_client: Mongo, mongo_uri: str, request: pytest.FixtureRequest
+    mongo_client: Mongo,
+    mongo_uri: str,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Service]:
+    monkeypatch.setattr(revocation_watch, "_ANNOUNCE_SECONDS", 0.05)
     cache: Document = {"cache-enabled": request.param, "cache-ttl": 600_000}
     async with guarded(mongo_client, mongo_uri, SETTINGS, {"dbRealmAuthenticator": cache}) as one:
         user = {"_id": "zoe", "password": hashed("secret"), "roles": ["user"], "team": "blue"}
@@ -102,3 +110,22 @@ async def test_her_change_streams_end(service: Service, name: str) -> None:
     async with listen(service, "/notes/_streams/all", ZOE) as client:
         await change(service, ROW_FILTERS[name])
         assert await client.wait_closed()
+
+
+@pytest.mark.parametrize("way", ["$out", "rename"])
+async def test_tokens_end_when_another_collection_replaces_the_users(
+    service: Service, way: str
+) -> None:
+    watcher = service.app.plugins.find("tokenRevocationsWatcher")
+    await service.there(watcher.follower.wait_open())
+    token = (await service.request("GET", "/whoami", headers=ZOE)).headers["auth-token"]
+    holder = {"authorization": render_basic("zoe", token)}
+    assert (await service.request("GET", "/whoami", headers=holder)).status == 403  # without a team
+    database = service.mongo[service.db]
+    if way == "$out":
+        await asyncio.to_thread(database.notes.aggregate, [{"$out": "users"}])
+    else:
+        await asyncio.to_thread(database.notes.rename, "users", dropTarget=True)
+    marks = database["_revocations"]
+    await eventually(lambda: marks.find_one({"_id": "everyone"}) is not None)
+    assert (await service.request("GET", "/whoami", headers=holder)).status == 401
