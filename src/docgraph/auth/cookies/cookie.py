@@ -214,7 +214,7 @@ class CookieRemover(Service):
     ) -> None:
         self.config = config
         self._store = store
-        self.uri = config.uri  # type: ignore[misc]
+        self.uri = config.uri  # type: ignore[misc]  # of the class, unless configured
         self._registry = registry
         self._cleared = ("Set-Cookie", Cookie(cookie).clear())
         self._revocations = token_revocations

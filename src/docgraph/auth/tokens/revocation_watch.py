@@ -126,8 +126,12 @@ class RevocationsWatcher(Initializer):
         """Read all marks, then follow changes."""
         await self._store.set_clock(CLOCK_SECONDS)
         await self._revocations.read()
-        works = {"round": self._go_round, "watch": self.follower.run, "stamp": self._write}
-        works["users"] = self._announce
+        works = {
+            "round": self._go_round,
+            "watch": self.follower.run,
+            "stamp": self._write,
+            "users": self._announce,
+        }
         for name, work in works.items():
             if not self._tasks.is_running(f"token-revocations-{name}"):
                 self._tasks.start(f"token-revocations-{name}", work)

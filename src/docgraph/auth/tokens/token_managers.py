@@ -6,6 +6,7 @@ import base64
 import hmac
 import re
 import time
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, Final
 
@@ -74,8 +75,9 @@ class _IssuingManager(TokenManager):
             raise Unauthenticated("the user does not exist any more") from None
         return self._render(issued)
 
+    @abstractmethod
     def _render(self, issued: Issued) -> AuthToken:
-        raise NotImplementedError
+        """Return the token as clients get it."""
 
 
 class RandomTokens(_IssuingManager):

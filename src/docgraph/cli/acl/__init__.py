@@ -164,7 +164,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
-        rule = {"roles": ["somebody"], "predicate": predicate}
+        rule = {"roles": ["any"], "predicate": predicate}
         rows = [_render_flaws(predicate, find_rule_warnings(rule, knowledge))]
     elif file is not None:
         found = load_rules(file)
