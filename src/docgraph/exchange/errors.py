@@ -238,7 +238,7 @@ class StoreUnavailable(StoreError):
 
 
 class PoolExhausted(Overloaded, StoreUnavailable):
-    """All connections of the pool were busy for too long: overload, not an outage."""
+    """All connections of the pool were busy for too long: overload, no outage (decision 51)."""
 
     def __init__(self) -> None:
         super().__init__("no connection to the database became free in time", bound="pool")

@@ -42,7 +42,7 @@ from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, TimeLimitExceeded
+from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, PoolExhausted, TimeLimitExceeded
 from docgraph.runtime.native import find_native
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
@@ -51,7 +51,7 @@ from docgraph.store.driver.errors import (
     DRIVER_ERRORS,
     UNAUTHORIZED,
     explain,
-    no_connection,
+    out_of_time,
     translate,
     translated,
     unreachable,
@@ -231,7 +231,7 @@ class Commands:
             # The server's time limit has passed if at most the grace period is left of ours.
             is_close = bound.until - time.monotonic() < 2 * _GRACE
             if bound.expired or (_is_timeout(error) and is_close):
-                raise self._out_of_time(writing, preference) from error
+                raise self._explain_timeout(writing, preference) from error
             raise self._translate(error) from error
 
     def _reject_if_away(self) -> None:
@@ -263,14 +263,14 @@ class Commands:
                 self.client
             ):
                 if until is not None and loop.time() > until:
-                    raise no_connection()
+                    raise PoolExhausted
                 await asyncio.sleep(_LOOK_SECONDS)
 
-    def _out_of_time(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
+    def _explain_timeout(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
         """Return the timeout error: the work took too long, or there was no server."""
         if self.waits.is_away or not self.has_server(writing=writing, preference=preference):
             return unreachable()
-        return TimeLimitExceeded("operation exceeded its time limit")
+        return out_of_time()
 
     async def ping(
         self,

@@ -362,7 +362,7 @@ def translate(error: BaseException) -> DocgraphError:
     cause = error.__cause__
     is_short_of_files = isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTORS
     if isinstance(error, WaitQueueTimeoutError) or is_short_of_files:
-        return no_connection()
+        return PoolExhausted()
     if isinstance(error, InvalidName):
         return _render(_NAME)
     if isinstance(error, CollectionInvalid):
@@ -415,9 +415,9 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
             return _render(_UNKNOWN)
 
 
-def no_connection() -> DocgraphError:
-    """Return the error of an exhausted connection pool (decision 51)."""
-    return PoolExhausted()
+def out_of_time() -> DocgraphError:
+    """Return the error of a command that exceeded its time limit: 408."""
+    return _render(_TIME)
 
 
 def unreachable() -> DocgraphError:

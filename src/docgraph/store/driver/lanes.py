@@ -23,9 +23,8 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import Overloaded
+from docgraph.exchange.errors import Overloaded, PoolExhausted
 from docgraph.runtime import AdmissionQueue, LruDict
-from docgraph.store.driver.errors import no_connection
 
 _HEAVY_SECONDS: Final = 0.025
 _MAX_SHAPES: Final = 2_000
@@ -280,7 +279,7 @@ class PoolLanes:
             with wait.deadline.waiting():
                 await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)
         except Overloaded:
-            raise no_connection() from None
+            raise PoolExhausted from None
 
     def leave(self, *, is_heavy: bool) -> None:
         """End a turn."""
