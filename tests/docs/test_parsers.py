@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.codec import form_data, lenient, patterns, pieces
+from docgraph.codec import lenient, patterns, pieces, request_body
 from docgraph.exchange.request import LARGE_BODY
 from docgraph.graphql.apps import definition_writes
 from docgraph.graphql.definition import schema
@@ -103,10 +103,10 @@ def test_the_page_names_parts_that_exist() -> None:
     ("module", "limit", "shown"),
     [
         ("codec/pieces.py", pieces.MAX_VALUES, "1 000 000 values"),
-        ("codec/form_data.py", form_data._MAX_FIELDS, "1 000 fields"),
-        ("codec/form_data.py", form_data.MAX_FORM >> 20, "2 MiB"),
-        ("codec/form_data.py", form_data._MAX_PART_HEADERS, "8 headers"),
-        ("codec/form_data.py", form_data._MAX_NAME >> 10, "1 KiB"),
+        ("codec/request_body.py", request_body._MAX_FIELDS, "1 000 fields"),
+        ("codec/request_body.py", request_body.MAX_FORM >> 20, "2 MiB"),
+        ("codec/request_body.py", request_body._MAX_PART_HEADERS, "8 headers"),
+        ("codec/request_body.py", request_body._MAX_NAME >> 10, "1 KiB"),
         ("codec/patterns.py", patterns.MAX_PATTERN, "4 096 characters"),
         ("rest/flatten.py", flatten._MAX_CREATED, "100 000 values"),
         ("rest/flatten.py", flatten._MAX_STEPS, "100 names"),

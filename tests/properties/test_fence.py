@@ -90,7 +90,7 @@ class Reader(StoreOnLoop):
 
     def find(self, db: str, filter: Document, **parts: Any) -> list[Document]:
         """What somebody finds who may see the rows."""
-        self._store.facts.forget()
+        self._store.stats.forget()
         rows = {f"{db}.mixed": ROW}
         work = self._store.find(db, "mixed", filter, deadline=SOON, rows=rows, **parts)
         return self._runner.run(work)

@@ -82,7 +82,7 @@ class DefinitionLimits(DataInterceptor):
         self._graphql = graphql
         self._mongo = mongo
         self._mounts = Mounts(mongo.mongo_mounts, mongo.uri)
-        self._imagination = imagined_requests
+        self._dry_run = imagined_requests
 
     async def provision(self) -> None:
         """Pass the root role to the guard of the store."""
@@ -273,7 +273,7 @@ class DefinitionLimits(DataInterceptor):
         """Return the decisions on plain GETs of the collection, at all its paths."""
         decisions = []
         for path in self._find_paths(exchange, namespace):
-            service, decision = await self._imagination.decide_get(exchange, encode_path(path))
+            service, decision = await self._dry_run.decide_get(exchange, encode_path(path))
             if service == "mongo" and decision is not None:
                 decisions.append(decision)
         return decisions

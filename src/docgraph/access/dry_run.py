@@ -177,8 +177,8 @@ class DryRunProvider(Provider):
     def __init__(
         self, config: PluginConfig, registry: PluginRegistry, configuration: Mapping[str, Section]
     ) -> None:
-        self._imagination = RequestDryRun(registry, configuration)
+        self._dry_run = RequestDryRun(registry, configuration)
 
     def get(self) -> RequestDryRun:
         """Return the same object for every plugin."""
-        return self._imagination
+        return self._dry_run

@@ -134,7 +134,7 @@ class Bindings(Protocol):
 class Explainer:
     """Explains decisions with the plugins and rules of this instance."""
 
-    _imagination: RequestDryRun
+    _dry_run: RequestDryRun
     _book: RuleBook
     _comparison: Comparison
     _bindings: Bindings | None = None
@@ -142,9 +142,9 @@ class Explainer:
     async def explain(self, question: ExplainedRequest) -> Explanation:
         """Explain the decision on such a request."""
         caller = await self.find_caller(question)
-        exchange = self._imagination.enter(Exchange(_build_request(question), "explain"), caller)
-        authorization = self._imagination.authorization
-        veto, decision = await self._imagination.decide(exchange)
+        exchange = self._dry_run.enter(Exchange(_build_request(question), "explain"), caller)
+        authorization = self._dry_run.authorization
+        veto, decision = await self._dry_run.decide(exchange)
         exchange.permission = decision.permission
         status = _status(decision, veto, caller)
         return Explanation(
@@ -182,7 +182,7 @@ class Explainer:
         """Return the account of the user, or one with just these roles; raises `NotFound`."""
         if question.user is None:
             return Account("somebody", question.roles) if question.roles else None
-        for realm in self._imagination.registry.of_kind(Kind.AUTHENTICATOR):
+        for realm in self._dry_run.registry.of_kind(Kind.AUTHENTICATOR):
             # An authenticator may be unable to find a user without a password.
             account = await realm.find(question.user) if hasattr(realm, "find") else None
             if account is not None:

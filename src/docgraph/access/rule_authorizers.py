@@ -177,7 +177,7 @@ class AclCollection(Initializer):
     async def initialize(self) -> None:
         """Create it if it is missing; without the privilege, another database user must do it."""
         db, collection = self._settings.acl_db, self._settings.acl_collection
-        if not self._settings.enabled or await self._store.facts.exists(db, collection):
+        if not self._settings.enabled or await self._store.stats.exists(db, collection):
             return
         resource = Resource(ResourceType.COLLECTION, db, collection)
         try:

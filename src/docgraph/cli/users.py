@@ -79,7 +79,7 @@ def add(
     Warns about a weak password, and rejects the weakest ones unless --weak is given. The
     configuration can reject more (enforce-minimum-password-strength).
     """
-    from docgraph.auth.authenticators.first_user import build_user
+    from docgraph.auth.authenticators.user_initializers import build_user
 
     _check_name(user)
 

@@ -106,7 +106,7 @@ class EmbeddedMongo(Mongod):
         return None
 
 
-_POLL_SECONDS = 0.5
+_WATCH_SECONDS = 0.5
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 _SPACE_PAUSE = 1.0  # between two checks of the free disk space
 
@@ -148,7 +148,7 @@ class Keeper:
         self._mongo.kill()
 
     def _watch(self) -> None:
-        while not self._done.wait(_POLL_SECONDS):
+        while not self._done.wait(_WATCH_SECONDS):
             pause = self.check_alive()
             if pause:
                 self._done.wait(pause)

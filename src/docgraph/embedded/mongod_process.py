@@ -28,7 +28,8 @@ from docgraph.embedded.errors import (
     find_missing_library,
 )
 from docgraph.embedded.mongod_setup import (
-    LENT,
+    POLL_SECONDS,
+    SUBSTITUTE_LIBRARIES,
     MongodOptions,
     build_command,
     build_environment,
@@ -38,7 +39,6 @@ from docgraph.embedded.mongod_setup import (
 )
 from docgraph.exchange.errors import StartupError
 
-POLL_SECONDS = 0.02
 FORCE_SECONDS = 5.0
 _HAS_PROC = Path("/proc/self/stat").exists()
 
@@ -281,7 +281,10 @@ class Mongod:
 
     def _lend_libraries(self) -> bool:
         """Return whether libraries were missing that the next process will have."""
-        if self._environment is not None or find_missing_library(self._read_output()) not in LENT:
+        if (
+            self._environment is not None
+            or find_missing_library(self._read_output()) not in SUBSTITUTE_LIBRARIES
+        ):
             return False
         try:
             self._environment = build_environment(self.place.libraries)

@@ -123,7 +123,7 @@ SEARCH_PATH = "LD_LIBRARY_PATH"
 # The library names that mongod needs, and patterns of the files of pycurl that can replace them.
 # All of them are used, or none: two versions of OpenSSL in one process would use each other's
 # functions.
-LENT: Mapping[str, str] = {
+SUBSTITUTE_LIBRARIES: Mapping[str, str] = {
     "libcurl.so.4": "libcurl*.so.4*",
     "libssl.so.3": "libssl*.so.3*",
     "libcrypto.so.3": "libcrypto*.so.3*",
@@ -140,7 +140,9 @@ def build_environment(links: Path) -> dict[str, str] | None:
     libraries = find_pycurl_libraries()
     if libraries is None or not _UNUSABLE.isdisjoint(f"{links}{libraries}"):
         return None
-    targets = {name: sorted(libraries.glob(pattern)) for name, pattern in LENT.items()}
+    targets = {
+        name: sorted(libraries.glob(pattern)) for name, pattern in SUBSTITUTE_LIBRARIES.items()
+    }
     if not all(targets.values()):
         return None
     links.mkdir(mode=0o700, exist_ok=True)

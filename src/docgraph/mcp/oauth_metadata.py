@@ -14,7 +14,7 @@ import orjson
 from docgraph.exchange import Answer, Body, Exchange, Parsed
 from docgraph.exchange.errors import NotFound, Unauthenticated
 from docgraph.exchange.request import encode_path, parse_path
-from docgraph.mcp.host_check import HostCheck
+from docgraph.mcp.request_checks import HostCheck
 from docgraph.mcp.sections import Mcp
 from docgraph.plugins.kinds import Interceptor, Point, Service
 from docgraph.runtime.sections import Core

@@ -23,8 +23,8 @@ from docgraph.exchange.errors import NotAcceptable
 from docgraph.exchange.headers import Headers
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
-from docgraph.mcp.host_check import HostCheck, Rates
 from docgraph.mcp.mcp_methods import McpMethods, Prompts, Resources
+from docgraph.mcp.request_checks import HostCheck, McpRateLimit
 from docgraph.mcp.rpc import (
     CAPABILITIES_KEY,
     DEFAULT_REVISION,
@@ -216,17 +216,17 @@ class McpService(Service):
         self._registry = registry
         self._instance = instance
         self._apps = gql_app_definition_cache
-        self._imagination = imagined_requests
+        self._dry_run = imagined_requests
         self._gate = HostCheck(config.allowed_hosts, config.allowed_origins, core.base_url)
-        self._rates: Rates | None = None
+        self._rates: McpRateLimit | None = None
         self.protocol: McpMethods | None = None
 
     async def provision(self) -> None:
         """Build the tools, and open the counters of the rate limit."""
-        access = build_access(self._registry, self._apps, self._imagination, self.config)
+        access = build_access(self._registry, self._apps, self._dry_run, self.config)
         self.protocol = build_methods(access, self.config)
         counters = self._instance.open_counters(_WINDOW, CALLS)
-        self._rates = Rates(counters, self.config.calls_per_second)
+        self._rates = McpRateLimit(counters, self.config.calls_per_second)
 
     async def close(self) -> None:
         """Release the rate counters."""

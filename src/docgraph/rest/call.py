@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.codec.csv_table import CSV, CsvCells, CsvTable, FoundColumns
-from docgraph.codec.form_data import read_documents
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import (
     Answer,
     Body,

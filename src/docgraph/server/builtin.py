@@ -26,7 +26,7 @@ from docgraph.access.rule_writes import PermissionChecker, PermissionNotifier
 from docgraph.access.rulebook import RuleBookProvider
 from docgraph.auth.authenticators.db_users import DatabaseRealm
 from docgraph.auth.authenticators.file_users import FileRealm
-from docgraph.auth.authenticators.first_user import FirstUser, PasswordCosts
+from docgraph.auth.authenticators.user_initializers import FirstUser, PasswordCosts
 from docgraph.auth.authenticators.user_writes import (
     AffectedUsers,
     PasswordHasher,

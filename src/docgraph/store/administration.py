@@ -99,7 +99,7 @@ class Administration:
 
         with Observed(db, command):
             reply = await self._commands.within(seconds, run, writing=True)
-        self._store.facts.forget()
+        self._store.stats.forget()
         return reply
 
 

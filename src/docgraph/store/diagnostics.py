@@ -191,7 +191,7 @@ def _check_clock(hello: Document, asked: float, answered: float) -> Diagnosis:
 
 async def has_index(store: Store, db: str, collection: str, keys: Sequence[str]) -> bool | None:
     """Return True if the index exists or the collection does not; None if that is not known."""
-    indexes = await store.facts.indexes(db, collection)
+    indexes = await store.stats.indexes(db, collection)
     if not indexes:
         return None if indexes is None else True
     return any([name for name, _ in one.keys] == list(keys) for one in indexes)

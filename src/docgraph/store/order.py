@@ -42,7 +42,7 @@ class Order(NamedTuple):
 
 
 async def find_in_order(
-    facts: CollectionStats | None,
+    stats: CollectionStats | None,
     place: tuple[str, str],
     order: Order,
     command: Document,
@@ -51,12 +51,12 @@ async def find_in_order(
 ) -> list[Document]:
     """Return what `send` finds for `command`, in an order that is the same for every page.
 
-    Without facts no index is used. `take` gets each document once, or an error is raised.
+    Without stats no index is used. `take` gets each document once, or an error is raised.
     """
-    if facts is None:
+    if stats is None:
         extended = Order(_extend(order.sort), order.hint) if has_ties(order.sort) else order
         return await send(extended, take)
-    settled = await _choose_order(facts, place, order, command)
+    settled = await _choose_order(stats, place, order, command)
     watched = None if take is None else _Watched(take)
     try:
         return await send(settled, watched and RawTake.like(watched, watched.take))
@@ -64,7 +64,7 @@ async def find_in_order(
         is_begun = watched is not None and watched.is_begun
         if settled.hint is order.hint or is_begun or not _is_refused(error):
             raise
-    facts.forget()  # the index no longer exists
+    stats.forget()  # the index no longer exists
     return await send(Order(_extend(order.sort), order.hint), take)
 
 
@@ -81,15 +81,15 @@ class _Watched:
 
 
 async def _choose_order(
-    facts: CollectionStats, place: tuple[str, str], order: Order, command: Document
+    stats: CollectionStats, place: tuple[str, str], order: Order, command: Document
 ) -> Order:
     if not has_ties(order.sort):
         return order
     pinned = frozenset(pinned_paths(filter)) if (filter := command["filter"]) else _NOTHING
-    if find_obstacle(order.sort, pinned, await facts.indexes(*place) or ()) is None:
+    if find_obstacle(order.sort, pinned, await stats.indexes(*place) or ()) is None:
         return Order(_extend(order.sort), order.hint)
     asked = {**command, "sort": order.sort, **({"hint": order.hint} if order.hint else {})}
-    names = await facts.sorting_indexes(place, asked)
+    names = await stats.sorting_indexes(place, asked)
     if names is None:
         return order
     if not names:
@@ -131,12 +131,12 @@ def serves_surely(
 
 
 async def is_served(
-    facts: CollectionStats, place: tuple[str, str], order: Order, filter: Mapping[str, Any]
+    stats: CollectionStats, place: tuple[str, str], order: Order, filter: Mapping[str, Any]
 ) -> bool:
     """Check if the database reads the matching documents in this order without sorting."""
     if not order.sort or not all(isinstance(one, int | float) for one in order.sort.values()):
         return False
-    indexes = await facts.indexes(*place) or ()
+    indexes = await stats.indexes(*place) or ()
     if order.hint is None and serves_surely(indexes, order.sort, filter):
         return True
     pinned = frozenset(pinned_paths(filter))
@@ -145,7 +145,7 @@ async def is_served(
     command: Document = {"find": place[1], "filter": filter, "sort": order.sort}
     if order.hint:
         command["hint"] = order.hint
-    return bool(await facts.sorting_indexes(place, command))
+    return bool(await stats.sorting_indexes(place, command))
 
 
 def is_ordered_by(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> bool:
@@ -172,10 +172,10 @@ def _find_obstacle(
 
 
 async def advise_index(
-    facts: CollectionStats, place: tuple[str, str], sort: Sort, pinned: frozenset[str]
+    stats: CollectionStats, place: tuple[str, str], sort: Sort, pinned: frozenset[str]
 ) -> str:
     """Return the index that would order ties of this sort at no cost; empty: none is needed."""
-    obstacle = find_obstacle(sort, pinned, await facts.indexes(*place) or ())
+    obstacle = find_obstacle(sort, pinned, await stats.indexes(*place) or ())
     if obstacle is None or (obstacle.unique and {path for path, _ in obstacle.keys} <= {*sort}):
         return ""
     keys = {path: int(direction) for path, direction in obstacle.keys if path != _ID}

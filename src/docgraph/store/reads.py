@@ -43,7 +43,7 @@ class StoreReads:
     policy: Policy
     guard: Guard
     interceptors: Interceptors
-    facts: CollectionStats
+    stats: CollectionStats
     commands: Commands
 
     async def find(  # noqa: PLR0913 - the parts of a query
@@ -74,20 +74,20 @@ class StoreReads:
         """
         namespace = check_namespace(db, collection)
         shield = self.guard.shield(rows, reveal, self.policy)
-        place, order, facts = (db, collection), Order(read_sort(sort), hint), self.facts
+        place, order, stats = (db, collection), Order(read_sort(sort), hint), self.stats
         check_filter(filter, policy=self.policy, trusted=trusted)
         check_projection(projection or {}, policy=self.policy)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, projection, order.sort, hint, hidden)
             take = take and strip_before(take, hidden)
         filter, projection = _add_keyset(filter, projection, keyset)
-        parts = await restrict(facts, shield, place, filter, projection)
+        parts = await restrict(stats, shield, place, filter, projection)
 
         async def fetch(command: Document, take: Take | None) -> list[Document]:
             return await self._fetch(db, command, deadline, consistency, take, transaction)
 
         query = FencedFind(place, parts, projection, (skip, limit), comment)
-        known = None if hidden else facts  # the order of an index could reveal hidden properties
+        known = None if hidden else stats  # the order of an index could reveal hidden properties
         send = partial(query.run, fetch, known if complete else None)
         if complete and order.sort:
             asked = {"find": collection, "filter": parts.front, "limit": limit}
@@ -137,9 +137,9 @@ class StoreReads:
         shield = self.guard.shield(rows, policy=self.policy)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, None, order, None, hidden)
-        parts = await restrict(self.facts, shield, (db, collection), filter)
+        parts = await restrict(self.stats, shield, (db, collection), filter)
         sorts = bool(parts.behind) and not await is_served(
-            self.facts, (db, collection), Order(order), parts.front
+            self.stats, (db, collection), Order(order), parts.front
         )
         options = {} if sorts else {"sort": order}
         command = build_find(collection, parts.front, limit=1, options=options)
@@ -203,7 +203,7 @@ class StoreReads:
         shield = self.guard.shield(rows, reveal, self.policy)
         # Nothing is restricted if all collections that it can read are of another database.
         if shield and (self.policy.allow_cross_database or shield.covers(db)):
-            place, stats = (db, collection), self.facts
+            place, stats = (db, collection), self.stats
             await check_collations(stats, shield, place, pipeline, deadline)
             grounds = await find_grounds(stats, shield, place, pipeline)
             pipeline = guard_pipeline(pipeline, db, collection, shield, grounds)
@@ -234,7 +234,7 @@ class StoreReads:
         check_filter(filter, policy=self.policy)
         if hidden := shield.hidden.get(namespace):
             check_filter_paths(filter, hidden)
-        parts = await restrict(self.facts, shield, (db, collection), filter)
+        parts = await restrict(self.stats, shield, (db, collection), filter)
         command = build_count(collection, parts.stages, limit=limit, comment=comment)
         results = await self._fetch(db, command, deadline, consistency, None, transaction)
         return int(results[0]["n"]) if results else 0

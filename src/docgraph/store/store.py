@@ -80,12 +80,12 @@ class Store:
         self._stream_commands = Commands(
             self.stream_client, ceiling_ms=ceiling_ms, waits=self.waits
         )
-        self.facts = CollectionStats(self._commands)
+        self.stats = CollectionStats(self._commands)
         self._units = ShieldedTasks()
         self._elected: tuple[object, ObjectId | None] = (None, None)
         self.clock = DatabaseClock()
         self.reads = StoreReads(
-            self.policy, self.guard, self.interceptors, self.facts, self._commands
+            self.policy, self.guard, self.interceptors, self.stats, self._commands
         )
         self.writes = StoreWrites(
             client, self.policy, self.guard, self.interceptors, self._commands, self._units
@@ -114,7 +114,7 @@ class Store:
         await self._availability.stop()
         await self._commands.stop()
         await self._stream_commands.stop()
-        await self.facts.close()
+        await self.stats.close()
         await asyncio.gather(*map(close_client, self._clients))
         self._commands.close()
         self._stream_commands.close()

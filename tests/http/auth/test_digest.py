@@ -13,8 +13,8 @@ import httpx2
 import pytest
 
 from docgraph.auth.credentials import DigestCredentials
-from docgraph.auth.mechanisms.counts import COLLECTION, StoredCounts
 from docgraph.auth.mechanisms.digest import compute_response
+from docgraph.auth.mechanisms.digest_nonces import COLLECTION, StoredCounts
 from tests.databases import drop
 from tests.http.harness import Mongo, Service, eventually, failing
 from tests.http.hosts import module_application

@@ -171,10 +171,10 @@ async def test_a_view_and_a_missing_collection_have_no_size_to_go_by(
 ) -> None:
     database = mongo_client[engine.database]
     database.create_collection("seen", viewOn="items")
-    facts = engine.store.facts
+    stats = engine.store.stats
 
-    assert await facts.count(engine.database, "items") == 5
-    assert await facts.count(engine.database, "seen") is None
-    assert await facts.count(engine.database, "absent") == 0
-    assert await facts.indexes(engine.database, "seen") is None
-    assert await facts.indexes(engine.database, "absent") == ()
+    assert await stats.count(engine.database, "items") == 5
+    assert await stats.count(engine.database, "seen") is None
+    assert await stats.count(engine.database, "absent") == 0
+    assert await stats.indexes(engine.database, "seen") is None
+    assert await stats.indexes(engine.database, "absent") == ()

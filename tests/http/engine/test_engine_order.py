@@ -199,7 +199,7 @@ async def test_an_index_that_serves_the_sort_goes_on_serving_it(
     await engine.data(app, "{ items(skip: 0) { _id } }")
     served = engine.commands[0]["sort"]
     items.create_index([("age", 1), ("_id", 1)])
-    engine.store.facts.forget()
+    engine.store.stats.forget()
     await engine.data(app, "{ items(skip: 0) { _id } }")
 
     assert served == {"age": 1}
@@ -249,8 +249,8 @@ async def test_a_database_that_is_away_is_not_waited_for_twice(database: str) ->
     store = Store(client)
 
     with listening(CommandFinished) as commands:
-        assert await store.facts.indexes(database, "items") is None
-        assert await store.facts.count(database, "items") is None
+        assert await store.stats.indexes(database, "items") is None
+        assert await store.stats.count(database, "items") is None
 
     assert commands == []
     await store.close()

@@ -373,10 +373,10 @@ async def test_a_definition_that_the_database_cannot_check_in_time_is_not_stored
 
 
 async def test_a_stage_that_is_forbidden_is_never_sent(service: Service) -> None:
-    facts, place = service.app.store.facts, (service.db, "items")
+    stats, place = service.app.store.stats, (service.db, "items")
     forbidden: list[Any] = [{"$out": "items"}, {"$match": {"$where": "1"}}, {"$limit": "x"}]
     with listening(CommandFinished) as commands:
-        refused = await service.there(facts.find_refused(forbidden, place))
+        refused = await service.there(stats.find_refused(forbidden, place))
 
     assert refused == [2]
     sent = [one.command for one in commands if one.collection == "items"]
@@ -385,7 +385,7 @@ async def test_a_stage_that_is_forbidden_is_never_sent(service: Service) -> None
 
 async def test_a_stage_that_could_exhaust_the_database_is_never_sent(service: Service) -> None:
     """To parse it is to compute its constants, and the cost of a definition is checked later."""
-    facts, place = service.app.store.facts, (service.db, "items")
+    stats, place = service.app.store.stats, (service.db, "items")
     turns = {"input": {"$range": [0, 30_000]}, "initialValue": []}
     deep = {"$size": {"$reduce": {**turns, "in": ["$$value"]}}}
     costly: list[Any] = [
@@ -395,7 +395,7 @@ async def test_a_stage_that_could_exhaust_the_database_is_never_sent(service: Se
         {"$lookup": {"from": "items", "pipeline": [{"$set": {"a": deep}}], "as": "b"}},
     ]
     with listening(CommandFinished) as commands:
-        assert await service.there(facts.find_refused(costly, place)) == []
+        assert await service.there(stats.find_refused(costly, place)) == []
 
     assert [one.command for one in commands if one.collection == "items"] == []
 

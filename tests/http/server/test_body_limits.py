@@ -16,7 +16,7 @@ import pytest
 
 from docgraph.access import author_limits, parse_rule
 from docgraph.access.rule_writes import PermissionChecker
-from docgraph.codec import escape_keys, form_data
+from docgraph.codec import escape_keys, request_body
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import BodyTooLarge
@@ -435,7 +435,7 @@ async def test_a_body_at_its_limit_takes_little_memory(api: Api, case: str) -> N
     "case",
     [
         (server_app, "decode", "/things", b'{"a":"%b"}' % (b"x" * 40_000), {}),
-        (form_data, "decode", "/things", b"a=%b" % (b"x" * 40_000), FORM),
+        (request_body, "decode", "/things", b"a=%b" % (b"x" * 40_000), FORM),
         (bulk, "prepare_document", "/things", b'[{"a":"%b"}]' % (b"x" * 40_000), {}),
         (body, "parse_body", "/graphql/limits", b'{"query":"%b"}' % (b"x" * 40_000), {}),
     ],

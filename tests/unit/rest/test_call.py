@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from docgraph.codec import decode
-from docgraph.codec.form_data import read_documents
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import DocgraphError, Headers, Request
 from docgraph.rest.call import read_object
 from docgraph.runtime import Blocking, run_blocking

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from docgraph.codec.form_data import read_documents
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import render_path

@@ -1,7 +1,7 @@
 """`dbRealmAuthenticator`: users in a collection of the database.
 
 Finds users and checks passwords. Other plugins write users (`user_writes.py`) and create the first
-one (`first_user.py`); they use the section, the passwords and the keys of this one.
+one (`user_initializers.py`); they use the section, the passwords and the keys of this one.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from docgraph.auth.credentials import (
     read_credentials,
 )
 from docgraph.auth.mechanisms.basic import require_authenticator
-from docgraph.auth.mechanisms.counts import (
+from docgraph.auth.mechanisms.digest_nonces import (
     Nonce,
     Nonces,
     SharedCounts,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from docgraph.auth.authenticators.db_users import REALM
-from docgraph.auth.authenticators.first_user import find_too_expensive
 from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
+from docgraph.auth.authenticators.user_initializers import find_too_expensive
 from docgraph.cli.application import open_application
 from docgraph.cli.apps.definitions import list_rights
 from docgraph.cli.parts import check_parts

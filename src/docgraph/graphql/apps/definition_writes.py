@@ -137,7 +137,7 @@ async def resolve_report(report: Report, store: Store, settings: Graphql) -> Rep
     parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
     if not report.errors:
         place, stages = (settings.db, settings.collection), [one.stage for one in parts]
-        found = await store.facts.find_refused(stages[:MAX_ASKED], place)
+        found = await store.stats.find_refused(stages[:MAX_ASKED], place)
         refused += [parts[number] for number in found]
     for question in report.questions:
         if isinstance(question, StagePart):
@@ -157,14 +157,14 @@ async def _check_question(question: Question, store: Store, settings: Graphql) -
     """Return the question with the finding of the database; None if it has none."""
     match question:
         case Namespace(db=db, collection=collection):
-            return question if await store.facts.exists(db, collection) is False else None
+            return question if await store.stats.exists(db, collection) is False else None
         case IndexedFields():
             return None if await _is_indexed(question, store) else question
         case Ordering(db=db, collection=collection):
             return await _check_order_index(question, (db, collection), store)
         case UnknownOperator():
             place = (settings.db, settings.collection)
-            is_refused = await store.facts.refuses_operator(question.name, question.kind, place)
+            is_refused = await store.stats.refuses_operator(question.name, question.kind, place)
             return question if is_refused else None
     return None
 
@@ -172,7 +172,7 @@ async def _check_question(question: Question, store: Store, settings: Graphql) -
 async def _is_indexed(question: IndexedFields, store: Store) -> bool:
     """Return whether an index begins with the path; collections to come may get one."""
     try:
-        indexes = await store.facts.indexes(question.db, question.collection)
+        indexes = await store.stats.indexes(question.db, question.collection)
     except DocgraphError:
         return True  # a name that cannot be is an error of its own
     return indexes is None or question.path in list_served(indexes, question.pinned)
@@ -183,7 +183,7 @@ async def _check_order_index(
 ) -> Question | None:
     try:
         sort = dict(question.sort)
-        advice = await advise_index(store.facts, place, sort, question.pinned)
+        advice = await advise_index(store.stats, place, sort, question.pinned)
     except DocgraphError:
         return None  # a name that cannot be is an error of its own
     return replace(question, advice=advice) if advice else None

@@ -16,7 +16,11 @@ from docgraph.exchange import Deadline
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
-from docgraph.graphql.execute.estimate import estimate_documents, first_filter, most_documents
+from docgraph.graphql.execute.document_estimate import (
+    estimate_documents,
+    first_filter,
+    most_documents,
+)
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.plan.plan import describe_way
@@ -192,7 +196,7 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     sort = dict(window.sort) if window is not None and window.sort else {}
     filter_ = _render_filter(fetch, run)
     plan = _NO_PLAN if filter_ is None else await _explain(fetch, filter_, sort, run)
-    stored = await run.store.facts.count(mapping.db, mapping.collection)
+    stored = await run.store.stats.count(mapping.db, mapping.collection)
     is_bounded = not filter_ and window is not None and not plan.sorts
     is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
     examined = None

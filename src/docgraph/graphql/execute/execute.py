@@ -35,8 +35,8 @@ from docgraph.graphql.execute.complete import (
     view,
 )
 from docgraph.graphql.execute.cursor_keys import KeyRing
+from docgraph.graphql.execute.document_estimate import check_estimate
 from docgraph.graphql.execute.embedded_lists import Elements
-from docgraph.graphql.execute.estimate import check_estimate
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.fetch_connections import fetch_connections
@@ -282,7 +282,7 @@ async def prepare_orders(tree: PlanTree, run: Run) -> None:
     for fetch in tree.sorted_fetches:
         prepared, mapping = run.prepared[id(fetch)], fetch.mapping
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
-            indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
+            indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
             window = prepared.window and order_window(
                 prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
             )

@@ -315,7 +315,7 @@ async def _fetch_batch(
 async def _is_by_bytes(fetch: Fetch, run: Run) -> bool:
     """Return whether the collection compares texts byte by byte, as memory does."""
     mapping = fetch.mapping
-    return await run.store.facts.collation(mapping.db, mapping.collection) == BY_BYTES
+    return await run.store.stats.collation(mapping.db, mapping.collection) == BY_BYTES
 
 
 async def _try_together(

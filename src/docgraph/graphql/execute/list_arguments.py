@@ -52,7 +52,7 @@ async def prepare_lists(tree: PlanTree, run: Run) -> None:
         prepared = run.prepared[id(fetch)]
         if _needs_indexes(fetch, prepared):
             mapping = fetch.mapping
-            indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
+            indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
             try:
                 _check(fetch, prepared, indexes)
             except FieldFailure as failure:

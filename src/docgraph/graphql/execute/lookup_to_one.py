@@ -64,7 +64,7 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
 
 async def _compares_alike(fetch: Fetch, other: Fetch, run: Run) -> bool:
     """Return whether the collections of both compare texts by the same collation."""
-    stats, own, its = run.store.facts, fetch.mapping, other.mapping
+    stats, own, its = run.store.stats, fetch.mapping, other.mapping
     collation = await stats.collation(own.db, own.collection)
     return collation is not None and collation == await stats.collation(its.db, its.collection)
 

@@ -276,7 +276,7 @@ class DatabaseWatch:
             self._forgotten = oldest.number
         if facts.operation == OTHER:
             self._sources.forget()
-            self._store.facts.forget()
+            self._store.stats.forget()
         self.index.apply(facts)
 
     def _reset(self, state: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from docgraph.codec.bson_types import ObjectId
-from docgraph.codec.form_data import read_documents
 from docgraph.codec.pieces import check_size
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import (
     Answer,
     Body,

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.csv_table import MAX_SAMPLE
-from docgraph.codec.form_data import read_documents
 from docgraph.codec.keyset import EMPTY, Key, behind, build_key, check_order, name_class, read_key
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import BodyError, RequestError
@@ -306,7 +306,7 @@ async def _find_stored(call: RestCall, order: Order, key: Key, id: Any) -> Key:
     paths = [path for path, _ in order]
     has_null = any(one is None and path != "_id" for path, one in zip(paths, key, strict=True))
     has_text = any(isinstance(one, str) for one in key)
-    stats = call.context.store.facts
+    stats = call.context.store.stats
     is_stored = not has_text or await stats.collation(call.db, call.collection) == BY_BYTES
     if not has_null and is_stored:
         return key

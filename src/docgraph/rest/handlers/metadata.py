@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from docgraph.codec import as_written
 from docgraph.codec.bson_types import ObjectId
-from docgraph.codec.form_data import read_documents
 from docgraph.codec.pieces import check_size
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import (
     Answer,
     Body,

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from docgraph.codec import decode, decode_json, escape_keys
-from docgraph.codec.form_data import read_documents
 from docgraph.codec.pieces import check_size
+from docgraph.codec.request_body import read_documents
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.request import Request

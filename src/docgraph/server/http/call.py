@@ -12,8 +12,8 @@ from typing import Protocol
 
 from docgraph.exchange import Connection, Exchange, Headers, Socket
 from docgraph.observe.tracing import RequestTrace
-from docgraph.server.http.body_budget import Incoming
 from docgraph.server.http.framing import RequestHead
+from docgraph.server.http.message_bodies import IncomingBody
 from docgraph.server.respond import Head, phrase_of
 
 _SWITCHING = 101
@@ -89,7 +89,7 @@ class HttpCall:
         wire: Wire,
         request: RequestHead,
         headers: Headers,
-        incoming: Incoming | None,
+        incoming: IncomingBody | None,
         *,
         keep_alive: bool,
         is_handshake: bool = False,

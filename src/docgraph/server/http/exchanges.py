@@ -4,7 +4,7 @@ Failures outside the application (a broken stream, an invalid header) are emitte
 client that disconnects cancels the task of its call.
 
 A request occupies a place in the admission queue while it is processed, but not while its body is
-being received: that is counted elsewhere (`body_budget.py`).
+being received: that is counted elsewhere (`message_bodies.py`).
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.loop_share import LoopShare
 from docgraph.server.fields import RequestIds
-from docgraph.server.http.body_budget import Incoming
 from docgraph.server.http.bridge import Bridge
 from docgraph.server.http.call import HttpCall
+from docgraph.server.http.message_bodies import IncomingBody
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import SMALLEST, Responder, check_accepts_compression
 from docgraph.server.routes import describe_route
@@ -265,7 +265,9 @@ class Exchanges:
             self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
         return answer
 
-    async def _read_body(self, call: HttpCall, incoming: Incoming, id: str, limit: int) -> bytes:
+    async def _read_body(
+        self, call: HttpCall, incoming: IncomingBody, id: str, limit: int
+    ) -> bytes:
         """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
             return incoming.drain()

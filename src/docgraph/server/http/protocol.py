@@ -13,12 +13,12 @@ from math import inf
 
 from docgraph.exchange import Connection, DocgraphError, Headers
 from docgraph.exchange.errors import Overloaded, RequestTimeout
-from docgraph.server.http.body_budget import DRAINABLE, Incoming
 from docgraph.server.http.call import HttpCall, render_head
-from docgraph.server.http.connection_limits import Admitted, Phase, StallWatch, describe_peer
+from docgraph.server.http.connection_limits import Admitted
 from docgraph.server.http.framing import RequestHead
+from docgraph.server.http.message_bodies import DRAINABLE, IncomingBody
 from docgraph.server.http.reader import SLICE, RequestReader
-from docgraph.server.http.state import ProcessState, report_fault
+from docgraph.server.http.state import Phase, ProcessState, StallWatch, describe_peer, report_fault
 from docgraph.server.http.websocket import WebSocket, open_websocket
 from docgraph.server.respond import Head
 
@@ -50,7 +50,7 @@ class HttpProtocol(asyncio.Protocol):
         self._left = 0.0  # seconds that it had then
         self._active: HttpCall | None = None  # the one that is being answered
         self._last: HttpCall | None = None  # the one that was read last
-        self._incoming: Incoming | None = None  # its body, if it has one
+        self._incoming: IncomingBody | None = None  # its body, if it has one
         self._waiting: deque[HttpCall] = deque()  # for their turn
         self._backlog = b""  # input that is not read yet
         self._deferred: DocgraphError | None = None  # a refusal that waits for earlier answers
@@ -172,7 +172,7 @@ class HttpProtocol(asyncio.Protocol):
         self._phase, self._expires = Phase.WORK, inf
         self._incoming = self._held_at = None
         if head.length != 0:
-            self._incoming = Incoming(
+            self._incoming = IncomingBody(
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
         keep_alive = keep_alive and not self._state.is_leaving and not self.is_for_probes
@@ -232,7 +232,7 @@ class HttpProtocol(asyncio.Protocol):
         elif self._phase in (Phase.IDLE, Phase.WORK):
             self._enter(Phase.HEAD, self._limits.header_time)
 
-    def await_body(self, incoming: Incoming) -> None:
+    def await_body(self, incoming: IncomingBody) -> None:
         """The application asks for the body of the request it answers: now its time runs."""
         if incoming is not self._incoming:
             return
@@ -245,7 +245,7 @@ class HttpProtocol(asyncio.Protocol):
         if not self._waiting and self._held_at is None:
             self._resume_reading()
 
-    def hold_body(self, incoming: Incoming) -> None:
+    def hold_body(self, incoming: IncomingBody) -> None:
         """There are too many bodies on their way: read it later, without its time running."""
         if incoming is self._incoming:
             self._held_at = self._loop.time()
@@ -253,7 +253,7 @@ class HttpProtocol(asyncio.Protocol):
             self._expires = self._held_at + self._limits.body_time
             self._pause_reading()
 
-    def go_on_with_body(self, incoming: Incoming) -> None:
+    def go_on_with_body(self, incoming: IncomingBody) -> None:
         """Read it again."""
         if incoming is self._incoming and self._held_at is not None:
             now = self._loop.time()

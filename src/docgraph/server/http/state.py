@@ -1,27 +1,88 @@
-"""State shared by the connections of a process, and rejections of incomplete requests."""
+"""State of one connection, state that all connections share, rejections of incomplete requests."""
 
 from __future__ import annotations
 
 import asyncio
 from email.utils import formatdate
+from enum import Enum, auto
+from math import inf
 from time import time
-from typing import Protocol
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
-from docgraph.exchange import DocgraphError, Exchange, Headers, Request
+from docgraph.exchange import Connection, DocgraphError, Exchange, Headers, Request
 from docgraph.exchange.errors import InternalError
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.server.fields import RequestIds
-from docgraph.server.http.body_budget import Bodies, Unread
-from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, Resting
+from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, OverloadPause
 from docgraph.server.http.exchanges import Application, Exchanges
 from docgraph.server.http.framing import find_path
+from docgraph.server.http.message_bodies import UnreadResponses, UploadBudget
 from docgraph.server.http.reader import RequestReader
-from docgraph.server.proxies import TrustedProxies
+from docgraph.server.proxies import UNIX, TrustedProxies
 from docgraph.server.respond import CorsPolicy, Head, Offload, Responder
 from docgraph.server.settings import Limits, ServerSettings
+
+_SLOWEST: Final = 1024  # bytes per second that a peer has to read
+
+
+class Phase(Enum):
+    """Each phase has its own timeout, and its own end when that expires."""
+
+    NEW = auto()  # the first byte
+    HEAD = auto()  # the end of the head
+    WORK = auto()  # nothing from the client: the application is running
+    BODY = auto()  # the body, which the application reads
+    DRAIN = auto()  # the rest of a short body that the service did not read
+    IDLE = auto()  # the next request
+    LINGER = auto()  # the client to read its last response, and to disconnect
+
+
+class StallWatch:
+    """Checks the send buffer of one connection at each call."""
+
+    __slots__ = ("_mark", "_patience", "_pending", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, patience: float) -> None:
+        self._transport = transport
+        self._patience = patience
+        self._mark = inf  # since when the buffer is not empty, or last shrank enough
+        self._pending = 0
+
+    def reset(self) -> None:
+        """Restart the measurement: the peer has read."""
+        self._mark = inf
+
+    def is_stalled(self, now: float) -> bool:
+        """Return whether the peer read less than 1 KiB per second during the timeout."""
+        pending = self._transport.get_write_buffer_size()
+        if pending == 0:
+            self._mark = inf
+        elif self._mark == inf:
+            self._mark, self._pending = now, pending
+        elif self._pending - pending >= _SLOWEST * self._patience:
+            self._mark, self._pending = now, pending  # enough for the whole timeout
+        elif now - self._mark >= self._patience:
+            return True
+        return False
+
+
+def describe_peer(transport: asyncio.Transport) -> Connection:
+    """Return the addresses of both ends, if they have any, and whether TLS is used."""
+    return Connection(
+        _read_address(transport.get_extra_info("peername")),
+        _read_address(transport.get_extra_info("sockname")),
+        "https" if transport.get_extra_info("sslcontext") else "http",
+    )
+
+
+def _read_address(name: Any) -> tuple[str, int] | None:
+    """Return host and port; those of a Unix socket, whose name is a text, are `unix` and 0."""
+    if isinstance(name, tuple):
+        return str(name[0]), int(name[1])
+    return None if name is None else (UNIX, 0)
 
 
 class OpenConnection(Protocol):
@@ -50,9 +111,9 @@ class ProcessState:
         self.limits = limits
         self.exchanges = exchanges
         self.refusals = refusals
-        self.bodies = Bodies(limits)
-        self.unread = Unread(limits.unread_size)
-        self.resting = Resting(exchanges.count_room)
+        self.bodies = UploadBudget(limits)
+        self.unread = UnreadResponses(limits.unread_size)
+        self.resting = OverloadPause(exchanges.count_room)
         self.connections: dict[OpenConnection, Admitted] = {}
         self.date = b""
         self.is_leaving = False  # stopping: responses close their connections

@@ -26,9 +26,8 @@ from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from docgraph.exchange import SharedMessages
 from docgraph.server.http.call import HttpCall
-from docgraph.server.http.connection_limits import StallWatch
 from docgraph.server.http.deflate import FrameHeaders, MessageDeflate, deflate, negotiate
-from docgraph.server.http.state import ProcessState
+from docgraph.server.http.state import ProcessState, StallWatch
 from docgraph.server.respond import Head
 
 MAX_MESSAGE = 64 * 1024  # bytes of a client's message; more is closed with 1009

@@ -17,7 +17,7 @@ import orjson
 
 from docgraph.access.dry_run import combine
 from docgraph.codec import JsonMode
-from docgraph.codec.form_data import reject_forgery
+from docgraph.codec.request_body import reject_forgery
 from docgraph.exchange import (
     Answer,
     Body,

@@ -154,11 +154,11 @@ class VisibleApps(Service):
         self.config = config
         self._registry = registry
         self._apps = gql_app_definition_cache
-        self._imagination = imagined_requests
+        self._dry_run = imagined_requests
 
     async def provision(self) -> None:
         """Find the service of the apps."""
-        self._access = build_access(self._registry, self._apps, self._imagination)
+        self._access = build_access(self._registry, self._apps, self._dry_run)
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """Return a short limit: a slow list is useless."""

@@ -35,7 +35,7 @@ _FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `ha
 
 
 async def restrict(
-    facts: CollectionStats,
+    stats: CollectionStats,
     shield: Shield,
     place: tuple[str, str],
     filter: Mapping[str, Any],
@@ -50,12 +50,12 @@ async def restrict(
         raise reject("the projection")
     if not is_restricted or find_unsafe(filter) is None:
         return shield.restrict(namespace, filter)
-    ground = await _find_ground(facts, place)
+    ground = await _find_ground(stats, place)
     return shield.restrict(namespace, filter, by_bytes=ground.by_bytes)
 
 
 async def find_grounds(
-    facts: CollectionStats,
+    stats: CollectionStats,
     shield: Shield,
     place: tuple[str, str],
     pipeline: Sequence[Mapping[str, Any]],
@@ -65,14 +65,14 @@ async def find_grounds(
         return {}
     places = [place, *((one.db, one.collection) for one in find_references(pipeline, place[0]))]
     return {
-        namespace: await _find_ground(facts, one)
+        namespace: await _find_ground(stats, one)
         for one in dict.fromkeys(places)
         if (namespace := namespace_of(*one)) in shield.rows
     }
 
 
 async def check_collations(
-    facts: CollectionStats,
+    stats: CollectionStats,
     shield: Shield,
     place: tuple[str, str],
     pipeline: Sequence[Mapping[str, Any]],
@@ -86,7 +86,7 @@ async def check_collations(
     for other in dict.fromkeys(others) if shield.rows else ():
         if other == place or not shield.rows.get(namespace_of(*other)):
             continue
-        first, second = [await facts.collation(*one, deadline) for one in (place, other)]
+        first, second = [await stats.collation(*one, deadline) for one in (place, other)]
         if first == MISSING:
             first = BY_BYTES  # it has no documents, but `$unionWith` adds others
         if first is None or second not in {first, MISSING}:
@@ -97,8 +97,8 @@ async def check_collations(
             )
 
 
-async def _find_ground(facts: CollectionStats, place: tuple[str, str]) -> Ground:
-    indexes = await facts.indexes(*place)
+async def _find_ground(stats: CollectionStats, place: tuple[str, str]) -> Ground:
+    indexes = await stats.indexes(*place)
     if indexes is None:
         return UNKNOWN
     # The index of `_id` always has the collation of the collection.
@@ -124,12 +124,12 @@ class FencedFind:
         self._comment = comment
 
     async def run(
-        self, send: Send, facts: CollectionStats | None, order: Order, take: Take | None
+        self, send: Send, stats: CollectionStats | None, order: Order, take: Take | None
     ) -> list[Document]:
-        """Return the documents in this order; without facts no index is used."""
+        """Return the documents in this order; without stats no index is used."""
         if not self._parts.behind:
             return await send(self._build_find(self._parts.front, order), take)
-        served = facts is not None and await is_served(facts, self._place, order, self._parts.front)
+        served = stats is not None and await is_served(stats, self._place, order, self._parts.front)
         needs_find = _is_find_only(self._projection) or (
             not served and _has_sort_key(self._projection)
         )

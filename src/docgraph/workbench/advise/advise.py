@@ -182,7 +182,7 @@ class _Adviser:
         return {one.name: one for one in found}
 
     async def _check_values(self, sample: CollectionSample) -> Any:
-        if sample.listed is None and await self.store.facts.exists(*sample.place) is not None:
+        if sample.listed is None and await self.store.stats.exists(*sample.place) is not None:
             for app in self.apps:
                 places = list(_name_uses(self._accesses, app, sample.place))
                 if places:

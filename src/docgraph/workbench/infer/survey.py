@@ -227,7 +227,7 @@ async def _inspect(
             db, name, scope.sample, measure, deadline=deadline, take=profile_batch
         )
         found.documents = await _count(store, found, measure, budget)
-        found.indexes = await store.facts.indexes(db, name) or ()
+        found.indexes = await store.stats.indexes(db, name) or ()
         await _inspect_ends(store, found, budget)
         await _find_others(store, found, budget)
         found.is_explained = scope.is_explained

@@ -11,8 +11,8 @@ import pytest
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.credentials import DigestCredentials
-from docgraph.auth.mechanisms.counts import Nonces
 from docgraph.auth.mechanisms.digest import DigestMechanism, compute_response
+from docgraph.auth.mechanisms.digest_nonces import Nonces
 from docgraph.auth.mechanisms.sections import DigestAuthMechanism
 from docgraph.exchange import Account, Exchange, Headers, Request, StartupError
 from docgraph.exchange.errors import StoreUnavailable

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from docgraph.server.http.connection_limits import AT_ONCE, Resting
+from docgraph.server.http.connection_limits import AT_ONCE, OverloadPause
 from tests.connections import Peer, build_request
 from tests.unit.server.http.test_uploads import Service, until
 
@@ -238,7 +238,7 @@ class Guest:
 
 
 def test_those_who_rest_come_back_in_their_order_a_few_at_a_time() -> None:
-    loop, resting, rested = FakeLoop(), Resting(lambda: 0), list[Guest]()
+    loop, resting, rested = FakeLoop(), OverloadPause(lambda: 0), list[Guest]()
     guests = [Guest(rested) for _ in range(AT_ONCE * 3)]
     for guest in guests:
         resting.enter(guest, as_loop(loop))
@@ -256,7 +256,7 @@ def test_those_who_rest_come_back_in_their_order_a_few_at_a_time() -> None:
 
 def test_where_there_is_room_nobody_rests_longer() -> None:
     loop, rested, room = FakeLoop(), list[Guest](), 0
-    resting = Resting(lambda: room)
+    resting = OverloadPause(lambda: room)
     guests = [Guest(rested) for _ in range(AT_ONCE * 3)]
     for guest in guests:
         resting.enter(guest, as_loop(loop))
@@ -272,7 +272,7 @@ def test_where_there_is_room_nobody_rests_longer() -> None:
 
 
 def test_there_is_one_look_at_a_time_however_many_come_and_go() -> None:
-    loop, resting = FakeLoop(), Resting(lambda: 0)
+    loop, resting = FakeLoop(), OverloadPause(lambda: 0)
     for _ in range(100):
         guest = Guest([])
         resting.enter(guest, as_loop(loop))
@@ -289,7 +289,7 @@ class Faulty(Guest):
 
 
 def test_one_that_fails_does_not_hold_the_others_up() -> None:
-    loop, resting, rested = FakeLoop(), Resting(lambda: 0), list[Guest]()
+    loop, resting, rested = FakeLoop(), OverloadPause(lambda: 0), list[Guest]()
     guests = [Faulty(rested), Guest(rested)]
     for guest in guests:
         resting.enter(guest, as_loop(loop))

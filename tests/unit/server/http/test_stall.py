@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from docgraph.server.http.connection_limits import StallWatch
+from docgraph.server.http.state import StallWatch
 
 PATIENCE = 20.0  # seconds: enough are 20 KiB
 

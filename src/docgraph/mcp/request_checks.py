@@ -93,7 +93,7 @@ def _read_host(text: str) -> _Host | None:
     return _Host(name, port)
 
 
-class Rates:
+class McpRateLimit:
     """Counts only permitted requests, so that a caller who sends too many still gets a share."""
 
     def __init__(self, counters: WindowCounters, most: int) -> None:

@@ -1,9 +1,15 @@
-"""Memory budgets: request bodies that are being received, and responses that are not read yet.
+"""HTTP message bodies and their memory budgets: requests being received, responses not read yet.
 
 A body that a request waits for does not count among the requests in flight; it counts here instead.
 With too many bodies, the one that has been read for longest is paused until there is room again;
 with too many bytes, the largest is rejected. Both are chosen from the address with the most, so
 that slow senders are affected, and a small body that arrives quickly never is.
+
+Buffered responses have a limit for all connections together. Each connection buffers one response,
+and the time to read it grows with its length. Many clients that request long responses and read
+slowly would fill the memory. Above the limit, the connection that has been reading for longest is
+dropped, of the address with the most buffered bytes: a client with a normal speed is never the
+oldest for long.
 """
 
 from __future__ import annotations
@@ -28,12 +34,12 @@ class _Share:
 
     def __init__(self) -> None:
         # Ordered dicts find the oldest immediately, however many have left before it.
-        self.read: OrderedDict[Incoming, int] = OrderedDict()
-        self.held: OrderedDict[Incoming, int] = OrderedDict()
+        self.read: OrderedDict[IncomingBody, int] = OrderedDict()
+        self.held: OrderedDict[IncomingBody, int] = OrderedDict()
         self.size = 0
 
 
-class Bodies:
+class UploadBudget:
     """Counts the bodies that this process waits for."""
 
     def __init__(self, limits: Limits) -> None:
@@ -43,7 +49,7 @@ class Bodies:
         self.count = 0  # of those that are read
         self.size = 0
 
-    def enter(self, body: Incoming, size: int) -> None:
+    def enter(self, body: IncomingBody, size: int) -> None:
         """Count a body, of which so many bytes have arrived."""
         share = self._shares.setdefault(body.address, _Share())
         share.read[body] = 0
@@ -54,7 +60,7 @@ class Bodies:
             self._hold_oldest(max(self._shares.values(), key=lambda one: len(one.read)))
         self.grow(body, size)
 
-    def grow(self, body: Incoming, size: int) -> None:
+    def grow(self, body: IncomingBody, size: int) -> None:
         """Count so many bytes more, or fewer when they are negative."""
         share = self._shares[body.address]
         bodies = share.read if body in share.read else share.held
@@ -67,7 +73,7 @@ class Bodies:
             while self.size > self._limits.uploads_size:
                 _give_up_largest(max(self._shares.values(), key=lambda one: one.size))
 
-    def leave(self, body: Incoming) -> None:
+    def leave(self, body: IncomingBody) -> None:
         """Remove a body that is complete or no longer needed: others can be read."""
         share = self._shares[body.address]
         size = share.held.pop(body, None)
@@ -113,13 +119,6 @@ def _give_up_largest(share: _Share) -> None:
     largest.fail(Overloaded(text, bound="uploads"))
 
 
-# Limit on buffered responses that clients have not read yet, for all connections together.
-#
-# Each connection buffers one response, and the time to read it grows with its length. Many clients
-# that request long responses and read slowly would fill the memory. Above the limit, the
-# connection that has been reading for longest is dropped, of the address with the most buffered
-# bytes: a client with a normal speed is never the oldest for long.
-
 _PART: Final = 3  # of the memory that is left; the answers being built have as much
 
 
@@ -133,7 +132,7 @@ class _Reading(Protocol):
         """The address of its client."""
 
 
-class Unread:
+class UnreadResponses:
     """Counts the buffered bytes of the clients of this process."""
 
     def __init__(self, most: int) -> None:
@@ -200,17 +199,17 @@ _HIGH_WATER = 64 * 1024  # bytes that are buffered for a reader who has not aske
 class BodySource(Protocol):
     """The connection that receives a body."""
 
-    def await_body(self, incoming: Incoming) -> None:
+    def await_body(self, incoming: IncomingBody) -> None:
         """Start the timeout of this body: its reader waits for it."""
 
-    def hold_body(self, incoming: Incoming) -> None:
+    def hold_body(self, incoming: IncomingBody) -> None:
         """Pause this body, and its timeout: too many bodies are being received."""
 
-    def go_on_with_body(self, incoming: Incoming) -> None:
+    def go_on_with_body(self, incoming: IncomingBody) -> None:
         """Resume reading it."""
 
 
-class Incoming:
+class IncomingBody:
     """Filled by the connection, read by the service; nothing is awaited before a read.
 
     `length` is the announced size, None when the body is chunked. `address` is the caller's, for
@@ -228,7 +227,12 @@ class Incoming:
     _is_dropped = False
 
     def __init__(
-        self, source: BodySource, bodies: Bodies, length: int | None, *, expects_continue: bool
+        self,
+        source: BodySource,
+        bodies: UploadBudget,
+        length: int | None,
+        *,
+        expects_continue: bool,
     ) -> None:
         self._source = source
         self._bodies = bodies

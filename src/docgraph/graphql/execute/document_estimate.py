@@ -144,7 +144,7 @@ async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
     if await _finds_one(mapping, prepared, run):
         count: int | None = 1
     else:
-        count = await run.store.facts.count(mapping.db, mapping.collection)
+        count = await run.store.stats.count(mapping.db, mapping.collection)
     if count is None:
         return most
     if isinstance(mapping, AggregationMapping):
@@ -161,7 +161,7 @@ async def _finds_one(
     pinned = pinned.union(pinned_paths(prepared.where.filter, _EQUAL))
     if not pinned or "_id" in pinned:
         return bool(pinned)
-    indexes = await run.store.facts.indexes(mapping.db, mapping.collection)
+    indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
     return any(_is_pinned(index, pinned) for index in indexes or ())
 
 

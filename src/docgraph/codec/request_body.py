@@ -1,10 +1,13 @@
-"""Request bodies of the REST API as documents: JSON or a form, with protection against floods.
+"""Request bodies of the REST API as documents: JSON or a form.
+
+The service stores this result, and permission rules check it. Both use one parser, because two
+that differ would be a security hole.
 
     name=Ada&tags=["x"]&born={"$date":0}     {"name": "Ada", "tags": ["x"], "born": <date>}
 
-Each field is a property; its value is JSON if it parses as JSON. A browser sends forms without a
-preflight ("simple" requests), also for a page of another origin and with the victim's credentials;
-`reject_forgery` prevents that.
+Each field of a form is a property; its value is JSON if it parses as JSON. A browser sends forms
+without a preflight ("simple" requests), also for a page of another origin and with the victim's
+credentials; `reject_forgery` prevents that (CSRF protection).
 """
 
 from __future__ import annotations
@@ -183,11 +186,6 @@ def _read_value(name: str, text: str) -> Any:
             raise BodyError(f"Invalid JSON in the field '{name}'. {error.message}") from None
         return text
 
-
-# Request bodies of the REST API as documents: JSON or a form.
-#
-# The service stores this result, and permission rules check it. Both use one parser, because two
-# that differ would be a security hole.
 
 _JSON = ("application/json", "application/hal+json")
 _TYPES: dict[type, str] = {

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from docgraph.auth.mechanisms import counts
-from docgraph.auth.mechanisms.counts import (
+from docgraph.auth.mechanisms import digest_nonces
+from docgraph.auth.mechanisms.digest_nonces import (
     LIFETIME,
     Nonce,
     Nonces,
@@ -123,13 +123,13 @@ async def test_full_row_refuses_rather_than_forgets(
     table: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Room for a new nonce must not come from one that is alive: that would be a replay."""
-    monkeypatch.setattr(counts, "ROWS", 1)
+    monkeypatch.setattr(digest_nonces, "ROWS", 1)
     shared = SharedCounts(table, clock)
-    live = [Nonce(bytes([number]), clock.now) for number in range(counts.ROW_SLOTS)]
+    live = [Nonce(bytes([number]), clock.now) for number in range(digest_nonces.ROW_SLOTS)]
     assert all([await shared.accept(nonce, 1, SOON) for nonce in live])
     assert not await shared.accept(Nonce(b"new", clock.now), 1, SOON)
     assert not any([await shared.accept(nonce, 1, SOON) for nonce in live])
-    clock.now += counts.KEPT + 2
+    clock.now += digest_nonces.KEPT + 2
     assert await shared.accept(Nonce(b"new", clock.now), 1, SOON)
     await shared.close()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec.form_data import MAX_FORM, parse_form, reject_forgery
+from docgraph.codec.request_body import MAX_FORM, parse_form, reject_forgery
 from docgraph.exchange.errors import BodyError, BodyTooLarge, UnsupportedMediaType
 from docgraph.exchange.headers import Headers
 from docgraph.exchange.origin import OriginPolicy
