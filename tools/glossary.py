@@ -1,6 +1,6 @@
 """Check names in `src` against the glossary (`docs/explanation/glossary.md`): one word per thing.
 
-* A class name is used once. Only a plugin and the section that configures it may share one.
+* The name of a class or of a type alias is used once. Only a plugin and its section may share one.
 * A module name is used once, except for those that a convention repeats.
 * No function begins with a retired verb, and no constant has a retired name.
 """
@@ -20,6 +20,7 @@ RETIRED_VERBS: Final = re.compile(
     r"_*(tell|judge|look|note|ask|take|settle|imagine|wonder|doubt|refuse|mend|bury)(_|$)"
 )
 RETIRED_CONSTANTS: Final = re.compile(r"_?(MOST(_|$)|UNSAID|SOMEBODY|AT_HOME|LAST_WORDS)")
+ALIAS: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*")
 # What every package may have, and the verbs that the glossary keeps.
 CONVENTIONAL: Final = frozenset(
     {"__init__", "sections", "service", "command", "errors", "call"}
@@ -37,12 +38,26 @@ def find_flaws(sources: Path) -> Iterator[str]:
         name = path.relative_to(sources).as_posix()
         if path.stem not in CONVENTIONAL and not name.startswith(NAMED_AFTER_SUBJECT):
             modules[path.stem].append(name)
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ClassDef) and path.name != "sections.py":
-                classes[node.name].append(name)
+        tree = ast.parse(path.read_text())
+        if path.name != "sections.py":
+            for found in (*_find_classes(tree), *_find_aliases(tree)):
+                classes[found].append(name)
+        for node in ast.walk(tree):
             yield from _check_name(node, name)
-    yield from _find_repeated("class", classes)
+    yield from _find_repeated("type", classes)
     yield from _find_repeated("module", modules)
+
+
+def _find_classes(tree: ast.Module) -> Iterator[str]:
+    return (node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def _find_aliases(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        match node:
+            case ast.Assign([ast.Name(name)], ast.Subscript() | ast.BinOp() | ast.Name()):
+                if ALIAS.fullmatch(name):
+                    yield name
 
 
 def _check_name(node: ast.AST, path: str) -> Iterator[str]:

@@ -31,6 +31,7 @@ from docgraph.exchange import (
     ResourceType,
     Write,
 )
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
@@ -55,8 +56,6 @@ _LOOK_MS: Final = 10_000
 _MAX_BOUND: Final = 10_000
 _FREE: Final = ("description", "enabled")  # of a descriptor: they show nothing more to any caller
 _HINT: Final = "only the root role may"
-
-Namespace = tuple[str, str]
 
 
 class DefinitionLimits(DataInterceptor):
@@ -131,7 +130,7 @@ class DefinitionLimits(DataInterceptor):
             return True
         return await self._may_read(exchange, (self._graphql.db, self._graphql.collection))
 
-    async def may_read_whole(self, exchange: Exchange, namespace: Namespace) -> bool:
+    async def may_read_whole(self, exchange: Exchange, namespace: CollectionName) -> bool:
         """Return whether the caller can read the whole collection, and this request can, too.
 
         A plain GET of the collection decides.
@@ -166,7 +165,7 @@ class DefinitionLimits(DataInterceptor):
             await self._check_binding(exchange, (db, collection), binding)
 
     async def _check_pipeline(
-        self, exchange: Exchange, own: Namespace, stages: list[Any], place: str
+        self, exchange: Exchange, own: CollectionName, stages: list[Any], place: str
     ) -> None:
         # The collection itself is read with the row filters of the caller who runs the aggregation.
         read = {(one.db, one.collection) for one in find_references(stages, own[0])} - {own}
@@ -181,7 +180,9 @@ class DefinitionLimits(DataInterceptor):
         if hidden and (name := find_named(stages, hidden)):
             raise _reject_name(f"{place}.stages", name)
 
-    async def _check_binding(self, exchange: Exchange, namespace: Namespace, binding: Any) -> None:
+    async def _check_binding(
+        self, exchange: Exchange, namespace: CollectionName, binding: Any
+    ) -> None:
         """Reject a schema of another database for a collection with hidden properties.
 
         Schemas of other databases may name properties that are hidden here.
@@ -234,8 +235,8 @@ class DefinitionLimits(DataInterceptor):
         stored = await self._find(own, document.get("_id"), exchange)
         if _shows_no_more(document, stored):
             return
-        checked: set[tuple[str, Namespace]] = set()
-        readable: set[Namespace] = set()
+        checked: set[tuple[str, CollectionName]] = set()
+        readable: set[CollectionName] = set()
         for place, namespace, mapping in _find_mapped(document.get("mappings")):
             if (place, namespace) in checked:
                 continue  # stages may name a collection a thousand times
@@ -255,7 +256,7 @@ class DefinitionLimits(DataInterceptor):
 
     # --- permissions of the author ----------------------------------------------------------------
 
-    async def _may_read(self, exchange: Exchange, namespace: Namespace) -> bool:
+    async def _may_read(self, exchange: Exchange, namespace: CollectionName) -> bool:
         """Return whether a plain GET returns the whole collection, at one of its paths."""
         if not self._find_paths(exchange, namespace):
             # No request reads it, but a caller with all permissions needs no restriction.
@@ -264,12 +265,12 @@ class DefinitionLimits(DataInterceptor):
         decisions = await self._decide_reads(exchange, namespace)
         return any(_shows_all(one, namespace) for one in decisions)
 
-    async def _sees_part(self, exchange: Exchange, namespace: Namespace) -> bool:
+    async def _sees_part(self, exchange: Exchange, namespace: CollectionName) -> bool:
         """Return whether GETs return a part of the collection, and none of them all of it."""
         decisions = await self._decide_reads(exchange, namespace)
         return bool(decisions) and not any(_shows_all(one, namespace) for one in decisions)
 
-    async def _decide_reads(self, exchange: Exchange, namespace: Namespace) -> list[Decision]:
+    async def _decide_reads(self, exchange: Exchange, namespace: CollectionName) -> list[Decision]:
         """Return the decisions on plain GETs of the collection, at all its paths."""
         decisions = []
         for path in self._find_paths(exchange, namespace):
@@ -278,7 +279,7 @@ class DefinitionLimits(DataInterceptor):
                 decisions.append(decision)
         return decisions
 
-    def _find_paths(self, exchange: Exchange, namespace: Namespace) -> list[tuple[str, ...]]:
+    def _find_paths(self, exchange: Exchange, namespace: CollectionName) -> list[tuple[str, ...]]:
         """Return the paths of the collection: its mounts, and the one next to the resource.
 
         The values of mounts with variables are known only from the request.
@@ -292,11 +293,11 @@ class DefinitionLimits(DataInterceptor):
         found = ((path, self._mounts.resolve(path, host)) for path in dict.fromkeys(paths))
         return [path for path, one in found if one is not None and one.is_in(*namespace)]
 
-    def _hidden(self, namespaces: set[Namespace]) -> Paths:
+    def _hidden(self, namespaces: set[CollectionName]) -> Paths:
         hidden = self._store.guard.shield().hidden
         return tuple(path for one in namespaces for path in hidden.get(namespace_of(*one), ()))
 
-    async def _find(self, place: Namespace, id: Any, exchange: Exchange) -> Document:
+    async def _find(self, place: CollectionName, id: Any, exchange: Exchange) -> Document:
         found = await self._store.reads.find_one(
             *place,
             {"_id": {"$eq": id}},
@@ -312,11 +313,11 @@ class DefinitionLimits(DataInterceptor):
         return hide_marker(self._store.guard, self._graphql.db, self._graphql.collection)
 
 
-def _shows_all(decision: Decision, namespace: Namespace) -> bool:
+def _shows_all(decision: Decision, namespace: CollectionName) -> bool:
     return decision.permission is None or _is_whole(decision.permission, namespace)
 
 
-def _is_whole(permission: Permission, namespace: Namespace) -> bool:
+def _is_whole(permission: Permission, namespace: CollectionName) -> bool:
     """Return whether a permission for the collection shows all of it."""
     return not permission.project_response and namespace_of(*namespace) not in (
         permission.read_filters
@@ -386,7 +387,7 @@ def _check_cost(mapping: Document, place: str) -> None:
     check_pipeline_cost(stages, f"{place}.stages")
 
 
-def _find_mapped(mappings: Any) -> Iterator[tuple[str, Namespace, Document]]:
+def _find_mapped(mappings: Any) -> Iterator[tuple[str, CollectionName, Document]]:
     """Yield every collection that the mappings of an app read, with location and mapping."""
     for type, fields in mappings.items() if isinstance(mappings, dict) else ():
         for field, mapping in fields.items() if isinstance(fields, dict) else ():

@@ -277,11 +277,11 @@ def _computes(path: str, value: Any, shown: Shown) -> bool:
 # those of the caller wherever these are: at the same path, below it, or in an object around it,
 # whose other properties stay.
 
-Values = Mapping[str, Any]
-Change = tuple[str, str, Any]  # operator, path, operand
+MergedValues = Mapping[str, Any]
+UpdateChange = tuple[str, str, Any]  # operator, path, operand
 
 
-def merge_into(write: Write, values: Values) -> Write:
+def merge_into(write: Write, values: MergedValues) -> Write:
     """Return the write with these values in every document, or in `$set`."""
     if write.kind is WriteKind.DELETE:
         return write
@@ -307,7 +307,7 @@ def _merge_stage(steps: Sequence[str], value: Any, around: str = "") -> Document
     return {first: {"$mergeObjects": [kept, _merge_stage(rest, value, here)]}}
 
 
-def _merge(document: Document, values: Values) -> Document:
+def _merge(document: Document, values: MergedValues) -> Document:
     merged = dict(document)
     for path, value in values.items():
         for key in [key for key in merged if key != path and _is_inside(key, [path])]:
@@ -328,7 +328,7 @@ def _is_inside(path: str, places: Iterable[str]) -> bool:
 # --- operators ------------------------------------------------------------------------------------
 
 
-def _merge_update(update: Document, values: Values) -> Document:
+def _merge_update(update: Document, values: MergedValues) -> Document:
     """Return the operators with the values in `$set`, except those in an object of the caller.
 
     The database rejects two changes of one path, or of a path and one below it, in one update.
@@ -344,7 +344,7 @@ def _merge_update(update: Document, values: Values) -> Document:
     return merged
 
 
-def _give_way(change: Change, values: Values) -> Iterator[Change]:
+def _give_way(change: UpdateChange, values: MergedValues) -> Iterator[UpdateChange]:
     """Yield the parts of the caller's change that remain next to the values.
 
     Changes at the same path or below it are dropped; an object around it receives the value.

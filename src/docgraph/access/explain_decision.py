@@ -46,7 +46,7 @@ class ExplainedRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class AuthorizerAnswer:
     """The answer of one authorizer."""
 
     authorizer: str
@@ -75,8 +75,8 @@ class Explanation:
     service: str
     status: int  # 200 means "may proceed"
     reason: str
-    vetoers: tuple[Answer, ...] = ()
-    allowers: tuple[Answer, ...] = ()
+    vetoers: tuple[AuthorizerAnswer, ...] = ()
+    allowers: tuple[AuthorizerAnswer, ...] = ()
     rules: tuple[Consideration, ...] = ()
     permission: Permission | None = None
     notes: tuple[str, ...] = field(default=())
@@ -197,15 +197,15 @@ class Explainer:
 
     async def _query_all(
         self, authorizers: Sequence[Authorizer], exchange: Exchange
-    ) -> tuple[Answer, ...]:
+    ) -> tuple[AuthorizerAnswer, ...]:
         answers = []
         for one in authorizers:
             is_anonymous = exchange.account is None and one.role == "allower"
             if is_anonymous and one.requires_authentication(exchange):
-                answers.append(Answer(one.name, False, "only authenticated callers"))
+                answers.append(AuthorizerAnswer(one.name, False, "only authenticated callers"))
                 continue
             decision = await decide(one, exchange)
-            answers.append(Answer(one.name, decision.allowed, decision.reason))
+            answers.append(AuthorizerAnswer(one.name, decision.allowed, decision.reason))
         return tuple(answers)
 
     async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:

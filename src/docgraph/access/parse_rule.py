@@ -23,7 +23,7 @@ from docgraph.store import Store
 from docgraph.store.guard.stage_checks import Policy, check_filter
 from docgraph.store.names import check_namespace
 from docgraph.variables import REST, Flaw, Template, UnknownOperator, inspect_template
-from docgraph.variables.template import Context
+from docgraph.variables.template import TemplateContext
 
 _KEYS: Final = ("predicate", "roles", "role", "priority", "mongo", "description")
 FILTERS: Final = ("readFilter", "readFilters", "writeFilter", "mergeRequest", "projectResponse")
@@ -228,7 +228,7 @@ class _Reader:
             return None
         return value
 
-    def _compile(self, source: dict[str, Any], where: str, context: Context) -> Template:
+    def _compile(self, source: dict[str, Any], where: str, context: TemplateContext) -> Template:
         template, flaws = inspect_template(
             self._mark(source, where), vocabulary=REST, context=context
         )

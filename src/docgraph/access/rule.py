@@ -20,11 +20,12 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from docgraph.access.language import Predicate, RequestView
-from docgraph.access.language.function import Reach, Segments
+from docgraph.access.language.function import Reach
 from docgraph.codec import name_id
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, Permission, Resource, ResourceType
 from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.exchange.request import Segments
 from docgraph.store.names import namespace_of
 from docgraph.variables import (
     MATCH_NOTHING,

@@ -237,7 +237,7 @@ class AclWatcher(Initializer):
             await self.versions.close()
 
     def _build_follower(self, config: DbAclAuthorizerConfig) -> Follower:
-        def open_stream(_: ResumeToken) -> ChangeEvents:
+        def open_stream(_: ResumeToken | None) -> ChangeEvents:
             return self._store.streams.watch(
                 config.acl_db, config.acl_collection, _ONLY_KEYS, full_document=None
             )

@@ -15,7 +15,7 @@ from docgraph.exchange import Deadline, DocgraphError
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
-    from docgraph.access.explain_decision import Answer, Explanation
+    from docgraph.access.explain_decision import AuthorizerAnswer, Explanation
     from docgraph.access.language.predicate import Failure
     from docgraph.graphql.apps.compiled_app import VisibilityRow
     from docgraph.server.app import Docgraph
@@ -195,7 +195,9 @@ def _describe_failure(failure: Failure) -> str:
     return f"does not hold: {failure.condition}"
 
 
-def _render_answers(title: str, answers: Iterable[Answer], yes: str, no: str) -> Iterator[str]:
+def _render_answers(
+    title: str, answers: Iterable[AuthorizerAnswer], yes: str, no: str
+) -> Iterator[str]:
     yield title
     for one in answers:
         yield f"  {one.authorizer}: {yes if one.allowed else no}: {one.reason}"

@@ -18,8 +18,8 @@ import orjson
 from docgraph.codec.bson_types import Code, DBRef
 from docgraph.codec.forms import (
     FORMS,
-    Form,
     JsonMode,
+    RenderValue,
     double_form,
     plain_double_form,
     shell_double_form,
@@ -33,7 +33,7 @@ _MAX_DEPTH = 220  # MongoDB stops at 200, orjson at 254
 _TOGETHER = 10_000  # members of an object or array that are copied before they are written
 _SHOWN_PATH = 10
 _CONTAINERS = (dict, list, tuple)
-_NOT_FINITE: dict[JsonMode, Form] = {
+_NOT_FINITE: dict[JsonMode, RenderValue] = {
     JsonMode.SHELL: shell_double_form,
     JsonMode.GRAPHQL_PLAIN: plain_double_form,
     JsonMode.CSV: plain_double_form,

@@ -30,7 +30,7 @@ from docgraph.codec.bson_types import (
     Timestamp,
 )
 
-Key = Hashable
+EqualityKey = Hashable
 
 # Values of these types are their own keys: Python compares them as MongoDB does.
 OWN_KEY = frozenset({str, int, Int64, ObjectId, datetime})
@@ -48,7 +48,7 @@ def is_equal_unordered(left: Any, right: Any) -> bool:
     return unordered_key(left) == unordered_key(right)
 
 
-def equality_key(value: Any) -> Key:
+def equality_key(value: Any) -> EqualityKey:
     """Return a hashable key; two values have the same key exactly if MongoDB finds them equal."""
     kind = type(value)
     if kind in OWN_KEY:
@@ -57,7 +57,7 @@ def equality_key(value: Any) -> Key:
     return make(value) if make is not None else _inherited_key(value)
 
 
-def unordered_key(value: Any) -> Key:
+def unordered_key(value: Any) -> EqualityKey:
     """Return a hashable key that ignores the order of the fields of documents."""
     return value if type(value) in OWN_KEY else equality_key(_sort_fields(value))
 
@@ -70,11 +70,11 @@ def _sort_fields(value: Any) -> Any:
     return value
 
 
-def _float_key(value: float) -> Key:
+def _float_key(value: float) -> EqualityKey:
     return _NAN if isnan(value) else value
 
 
-def _decimal_key(value: Decimal128) -> Key:
+def _decimal_key(value: Decimal128) -> EqualityKey:
     """Return the number that is equal, or its digits: hashes of texts cannot be made to collide."""
     try:
         number = value.to_decimal()
@@ -92,15 +92,15 @@ def _decimal_key(value: Decimal128) -> Key:
     return ("decimal", sign, short, int(exponent) + len(text) - len(short))
 
 
-def _document_key(value: Mapping[str, Any]) -> Key:
+def _document_key(value: Mapping[str, Any]) -> EqualityKey:
     return ("object", tuple((name, equality_key(item)) for name, item in value.items()))
 
 
-def _binary_key(value: bytes) -> Key:
+def _binary_key(value: bytes) -> EqualityKey:
     return ("binary", getattr(value, "subtype", 0), bytes(value))
 
 
-_KEYS: dict[type, Callable[[Any], Key]] = {
+_KEYS: dict[type, Callable[[Any], EqualityKey]] = {
     bool: lambda value: ("bool", value),
     float: _float_key,
     type(None): lambda _: None,
@@ -119,7 +119,7 @@ _KEYS: dict[type, Callable[[Any], Key]] = {
 }
 
 
-def _inherited_key(value: Any) -> Key:
+def _inherited_key(value: Any) -> EqualityKey:
     """Return the key of a value of another type, such as a different kind of mapping."""
     if isinstance(value, Mapping):
         return _document_key(value)
@@ -135,7 +135,7 @@ def _inherited_key(value: Any) -> Key:
 # --- paths ----------------------------------------------------------------------------------------
 
 
-def candidate_keys(document: Any, path: tuple[str, ...]) -> Sequence[Key]:
+def candidate_keys(document: Any, path: tuple[str, ...]) -> Sequence[EqualityKey]:
     """Return the keys of everything that `{path: …}` compares with in this document."""
     if len(path) == 1 and type(document) is dict:
         value = document.get(path[0])

@@ -32,8 +32,7 @@ from docgraph.codec.parse_scalars import (
     parse_uuid,
     show,
 )
-
-Document = dict[str, Any]
+from docgraph.exchange.data import Document
 
 _SUBTYPE = re.compile("[0-9a-fA-F]{1,2}")
 
@@ -192,10 +191,10 @@ TYPE_KEYS = frozenset(_ALONE)
 # A table maps the name to a function of the arguments. Nothing is evaluated: a name that is not in
 # the table is an error.
 
-Arguments = list[Any]
+CallArguments = list[Any]
 
 
-def call(name: str, arguments: Arguments) -> Any:
+def call(name: str, arguments: CallArguments) -> Any:
     """Return the value of a call in the shell's notation; the name is one of `CALLS`."""
     fewest, most, build = CALLS[name]
     if not fewest <= len(arguments) <= most:
@@ -204,11 +203,11 @@ def call(name: str, arguments: Arguments) -> Any:
     return build(name, arguments)
 
 
-def _object_id(name: str, arguments: Arguments) -> Any:
+def _object_id(name: str, arguments: CallArguments) -> Any:
     return parse_object_id(_shell_text(name, arguments[0])) if arguments else ObjectId()
 
 
-def _date(name: str, arguments: Arguments) -> Any:
+def _date(name: str, arguments: CallArguments) -> Any:
     if not arguments:
         return build_date(build_millis(datetime.now(UTC)))
     given = arguments[0]
@@ -217,35 +216,35 @@ def _date(name: str, arguments: Arguments) -> Any:
     return parse_date(_shell_text(name, given))
 
 
-def _int(name: str, arguments: Arguments) -> Any:
+def _int(name: str, arguments: CallArguments) -> Any:
     given = arguments[0]
     return parse_int(str(given) if _is_integer(given) else _shell_text(name, given))
 
 
-def _long(name: str, arguments: Arguments) -> Any:
+def _long(name: str, arguments: CallArguments) -> Any:
     given = arguments[0]
     return build_long(given) if _is_integer(given) else parse_long(_shell_text(name, given))
 
 
-def _double(name: str, arguments: Arguments) -> Any:
+def _double(name: str, arguments: CallArguments) -> Any:
     given = arguments[0]
     if isinstance(given, float):
         return given
     return float(given) if _is_integer(given) else parse_double(_shell_text(name, given))
 
 
-def _decimal(name: str, arguments: Arguments) -> Any:
+def _decimal(name: str, arguments: CallArguments) -> Any:
     given = arguments[0]
     if _is_integer(given) or isinstance(given, float):
         return parse_decimal(str(given))
     return parse_decimal(_shell_text(name, given))
 
 
-def _uuid(name: str, arguments: Arguments) -> Any:
+def _uuid(name: str, arguments: CallArguments) -> Any:
     return parse_uuid(_shell_text(name, arguments[0]))
 
 
-def _timestamp(name: str, arguments: Arguments) -> Any:
+def _timestamp(name: str, arguments: CallArguments) -> Any:
     if len(arguments) == 1 and isinstance(arguments[0], dict):
         parts = arguments[0]
         if parts.keys() != {"t", "i"}:
@@ -254,11 +253,11 @@ def _timestamp(name: str, arguments: Arguments) -> Any:
     return build_timestamp(arguments[0], arguments[1] if len(arguments) > 1 else None)
 
 
-def _binary(name: str, arguments: Arguments) -> Any:
+def _binary(name: str, arguments: CallArguments) -> Any:
     return parse_binary(_shell_text(name, arguments[1]), _subtype(name, arguments[0]))
 
 
-def _hexadecimal(name: str, arguments: Arguments) -> Any:
+def _hexadecimal(name: str, arguments: CallArguments) -> Any:
     text = _shell_text(name, arguments[1])
     try:
         data = binascii.unhexlify(text)
@@ -267,19 +266,19 @@ def _hexadecimal(name: str, arguments: Arguments) -> Any:
     return build_binary(data, _subtype(name, arguments[0]))
 
 
-def _regex(name: str, arguments: Arguments) -> Any:
+def _regex(name: str, arguments: CallArguments) -> Any:
     options = _shell_text(name, arguments[1]) if len(arguments) > 1 else ""
     return build_regex(_shell_text(name, arguments[0]), options)
 
 
-def _code(name: str, arguments: Arguments) -> Any:
+def _code(name: str, arguments: CallArguments) -> Any:
     scope = arguments[1] if len(arguments) > 1 else None
     if scope is not None and not isinstance(scope, dict):
         raise InvalidScalar(f"{name}() takes an object as its scope")
     return Code(_shell_text(name, arguments[0]), scope)
 
 
-def _reference(name: str, arguments: Arguments) -> Any:
+def _reference(name: str, arguments: CallArguments) -> Any:
     has_database = len(arguments) > 2  # noqa: PLR2004 - DBRef(collection, id, database)
     database = _shell_text(name, arguments[2]) if has_database else None
     return DBRef(_shell_text(name, arguments[0]), arguments[1], database)
@@ -303,7 +302,7 @@ def _is_integer(given: Any) -> bool:
 
 # name: minimum and maximum number of arguments, and the builder. The second names of the numbers
 # are those of the newer shell.
-CALLS: dict[str, tuple[int, int, Callable[[str, Arguments], Any]]] = {
+CALLS: dict[str, tuple[int, int, Callable[[str, CallArguments], Any]]] = {
     "ObjectId": (0, 1, _object_id),
     "ISODate": (0, 1, _date),
     "Date": (0, 1, _date),

@@ -40,7 +40,7 @@ from docgraph.codec.parse_scalars import (
     render_far_date,
 )
 
-Form = Callable[[Any], Any]
+RenderValue = Callable[[Any], Any]
 
 
 class JsonMode(StrEnum):
@@ -236,7 +236,7 @@ def _shell_regex(value: Regex[Any] | re.Pattern[Any]) -> Any:
     return orjson.Fragment(b'RegExp(%b, "%b")' % (orjson.dumps(pattern), options.encode()))
 
 
-_STANDARD: dict[type, Form] = {
+_STANDARD: dict[type, RenderValue] = {
     ObjectId: _object_id,
     Int64: int,
     Decimal128: _decimal,
@@ -257,7 +257,7 @@ _GRAPHQL = _CANONICAL | {Binary: _binary_or_uuid}
 _STRICT = _CANONICAL | {Binary: _old_binary, bytes: _old_binary}
 _RELAXED = _STANDARD | {datetime: _relaxed_date, DatetimeMS: _relaxed_date}
 _EXTENDED = _MARKED_LONGS | {datetime: _extended_date, DatetimeMS: _extended_date}
-_SHELL: dict[type, Form] = {
+_SHELL: dict[type, RenderValue] = {
     ObjectId: _shell_object_id,
     Int64: _shell_long,
     Decimal128: _shell_decimal,
@@ -285,7 +285,7 @@ _PLAIN = _STANDARD | {
     re.Pattern: _plain_regex,
 }
 
-FORMS: dict[JsonMode, dict[type, Form]] = {
+FORMS: dict[JsonMode, dict[type, RenderValue]] = {
     JsonMode.STANDARD: _STANDARD,
     JsonMode.STRICT: _STRICT,
     JsonMode.EXTENDED: _EXTENDED,

@@ -43,11 +43,11 @@ from docgraph.codec.sort_keys import (
     needs_expression,
     with_key,
 )
-from docgraph.exchange.parsed import Order
+from docgraph.exchange.data import Document
+from docgraph.exchange.parsed import SortOrder
 from docgraph.store.driver.lenient_decode import encode_bson
 
-Filter = dict[str, Any]
-Key = Sequence[Any]
+SortKey = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Empty:
 EMPTY: Final = Empty()
 
 # UUIDs stay binary data, as the driver reads and writes them.
-_OPTIONS: Final[CodecOptions[Filter]] = CodecOptions(
+_OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
     datetime_conversion=DatetimeConversion.DATETIME_AUTO
 )
 # In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
@@ -114,7 +114,7 @@ _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 # --- keys as bytes --------------------------------------------------------------------------------
 
 
-def encode_key(key: Key) -> bytes:
+def encode_key(key: SortKey) -> bytes:
     """Encode a sort key without any loss."""
     places = [place for place, value in enumerate(key) if value is EMPTY]
     if not places:
@@ -126,7 +126,7 @@ def encode_key(key: Key) -> bytes:
 def decode_key(content: bytes) -> list[Any]:
     """Decode a sort key; bytes after it are ignored."""
     size = int.from_bytes(content[:4], "little")
-    found: Filter = bson.decode(content[:size], _OPTIONS)
+    found: Document = bson.decode(content[:size], _OPTIONS)
     places = found.get("e", ())
     return [EMPTY if place in places else value for place, value in enumerate(found["k"])]
 
@@ -134,7 +134,7 @@ def decode_key(content: bytes) -> list[Any]:
 # --- the filters ----------------------------------------------------------------------------------
 
 
-def check_order(order: Order) -> str:
+def check_order(order: SortOrder) -> str:
     """Return why keyset conditions cannot follow the order; empty if they can."""
     if any(isinstance(direction, dict) for _, direction in order):
         return "a sort by $meta"
@@ -147,7 +147,7 @@ def check_order(order: Order) -> str:
     return ""
 
 
-def behind(order: Order, key: Key) -> list[Filter]:
+def behind(order: SortOrder, key: SortKey) -> list[Document]:
     """Return filters for the documents after a position, in parts that follow each other."""
     if needs_expression(order, key):
         return _compute_behind(order, key)
@@ -164,7 +164,7 @@ def behind(order: Order, key: Key) -> list[Filter]:
     return [part for part in parts if part is not None]
 
 
-def _compute_behind(order: Order, key: Key) -> list[Filter]:
+def _compute_behind(order: SortOrder, key: SortKey) -> list[Document]:
     """Return the same parts as expressions, for a sort that conditions cannot follow.
 
     The condition next to an expression is for the index: it never matches less.
@@ -175,7 +175,7 @@ def _compute_behind(order: Order, key: Key) -> list[Filter]:
     names = _CLASSES[_PLACE[name_class(value)]]
     types = _NUMBERS if names == ("number",) else list(names)
     is_near = {"$in": [{"$type": {"$arrayElemAt": [f"$$key.{name_key(0)}", -1]}}, types]}
-    indexed: Filter = {}
+    indexed: Document = {}
     if isinstance(value, _INDEXED) and not _is_nan(value):
         indexed = {path: {"$gte" if direction > 0 else "$lte": value}}
         if direction < 0 and names == ("number",):
@@ -186,7 +186,7 @@ def _compute_behind(order: Order, key: Key) -> list[Filter]:
     ]
 
 
-def ahead(order: Order, key: Key) -> list[Filter]:
+def ahead(order: SortOrder, key: SortKey) -> list[Document]:
     """Return filters for the documents before a position, in parts, the nearest part first.
 
     They are those with a value (of an array: an element) up to the key that are not after it. The
@@ -203,7 +203,7 @@ def ahead(order: Order, key: Key) -> list[Filter]:
     return [part for part in parts if part is not None]
 
 
-def build_key(order: Order) -> Any:
+def build_key(order: SortOrder) -> Any:
     """Return an expression for the sort key of a document, which `read_key` decodes.
 
     `$meta: "sortKey"` has other texts in a collection with a collation: those that it compares.
@@ -222,13 +222,13 @@ def _encode_key(value: Any) -> list[Any]:
     return LEAST_KEY if isinstance(value, MinKey) else [2, value]
 
 
-def _behind_level(order: Order, key: Key) -> list[Filter]:
+def _behind_level(order: SortOrder, key: SortKey) -> list[Document]:
     """Return filters: equal in the first property, after the key in one of the others.
 
     `_id` is unique, so the keys after it are ignored.
     """
-    branches: list[Filter] = []
-    level: list[Filter] = []
+    branches: list[Document] = []
+    level: list[Document] = []
     for (path, direction), value in zip(order, key, strict=True):
         before = _side(path, value, -direction)
         if level:  # the first property is the caller's business
@@ -241,26 +241,26 @@ def _behind_level(order: Order, key: Key) -> list[Filter]:
     return branches
 
 
-def _without(candidates: list[Filter], wrong: list[Filter]) -> Filter | None:
+def _without(candidates: list[Document], wrong: list[Document]) -> Document | None:
     if not candidates:
         return None
     return {"$or": candidates, "$nor": wrong} if wrong else {"$or": candidates}
 
 
-def _none_of(filters: list[Filter]) -> list[Filter]:
+def _none_of(filters: list[Document]) -> list[Document]:
     return [{"$nor": filters}] if filters else []
 
 
-def _side(path: str, value: Any, direction: int) -> list[Filter]:
+def _side(path: str, value: Any, direction: int) -> list[Document]:
     """Return filters for values (of arrays: an element) greater or less than this one."""
     return [*_within(path, value, direction), *_others(path, value, direction)]
 
 
-def _others(path: str, value: Any, direction: int) -> list[Filter]:
+def _others(path: str, value: Any, direction: int) -> list[Document]:
     """Return the conditions for other types, and for NaN, which the operators ignore."""
     name = name_class(value)
     place = _PLACE[name]
-    filters: list[Filter] = []
+    filters: list[Document] = []
     if name == "number" and direction < 0 and not _is_nan(value):
         filters.append({path: {"$eq": _NAN}})
     classes = _CLASSES[place + 1 :] if direction > 0 else _CLASSES[:place]
@@ -278,7 +278,7 @@ def _others(path: str, value: Any, direction: int) -> list[Filter]:
     return filters
 
 
-def _within(path: str, value: Any, direction: int) -> list[Filter]:
+def _within(path: str, value: Any, direction: int) -> list[Document]:
     """Return the condition for values of the same type."""
     name = name_class(value)
     operator = "$gt" if direction > 0 else "$lt"
@@ -289,25 +289,25 @@ def _within(path: str, value: Any, direction: int) -> list[Filter]:
     return [_compare(path, operator, value)]
 
 
-def _differs(path: str, value: Any) -> Filter:
+def _differs(path: str, value: Any) -> Document:
     """Return the condition that excludes the value, also as an element of an array."""
     return {"$nor": [_equal(path, value)]}
 
 
-def _equal(path: str, value: Any) -> Filter:
+def _equal(path: str, value: Any) -> Document:
     if value is EMPTY:
         return {"$or": [_empty(path), {path: {"$type": "undefined"}}]}
     return _compare(path, "$eq", value)
 
 
-def _compare(path: str, operator: str, value: Any) -> Filter:
+def _compare(path: str, operator: str, value: Any) -> Document:
     """Return the comparison; an array operand would also compare whole arrays."""
     if isinstance(value, list):
         return {path: {"$elemMatch": {operator: value}}}
     return {path: {operator: value}}
 
 
-def _empty(path: str) -> Filter:
+def _empty(path: str) -> Document:
     """Return conditions for an empty array: one for the index, one that excludes `[[]]`."""
     return {path: {"$eq": [], "$size": 0}}
 

@@ -17,18 +17,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.codec.bson_types import MinKey, Regex
-from docgraph.exchange.parsed import Order
+from docgraph.exchange.parsed import SortOrder
 
 Expression = Any
 # The paths of a sort that begin at the same value: the steps of each, by its place in the sort.
-_Group = Mapping[int, Sequence[str]]
+_PathGroup = Mapping[int, Sequence[str]]
 
 LEAST_KEY: Final = [0, MinKey()]
 EMPTY_KEY: Final = [1, MinKey()]
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")  # of an array, and within 32 bits
 
 
-def needs_expression(order: Order, key: Sequence[Any]) -> bool:
+def needs_expression(order: SortOrder, key: Sequence[Any]) -> bool:
     """Whether the sort leads through objects: any of them can be an array of them.
 
     Or whether a key is a regular expression, which `$gt` and `$lt` of a filter do not accept.
@@ -38,7 +38,7 @@ def needs_expression(order: Order, key: Sequence[Any]) -> bool:
     )
 
 
-def with_key(order: Order, condition: Expression) -> Expression:
+def with_key(order: SortOrder, condition: Expression) -> Expression:
     """The condition on `$$key`, an object with one property for each path of the sort."""
     paths = {place: path.split(".") for place, (path, _) in enumerate(order)}
     # As one element of an array, which a document never is.
@@ -47,12 +47,12 @@ def with_key(order: Order, condition: Expression) -> Expression:
     return {"$let": {"vars": {"key": key}, "in": condition}}
 
 
-def build_is_behind(order: Order, this: str, other: Mapping[int, Expression]) -> Expression:
+def build_is_behind(order: SortOrder, this: str, other: Mapping[int, Expression]) -> Expression:
     """Whether the key in the variable comes after the other one, in the places that are given."""
     return {"$gt": _compare_keys(order, this, other)}
 
 
-def _compare_keys(order: Order, this: str, other: Mapping[int, Expression]) -> list[Expression]:
+def _compare_keys(order: SortOrder, this: str, other: Mapping[int, Expression]) -> list[Expression]:
     """The results of all places, and those of equal keys: the first difference decides."""
     signs: list[Expression] = []
     for place, value in other.items():
@@ -66,7 +66,9 @@ def name_key(place: int) -> str:
     return f"k{place}"
 
 
-def _find_least(value: Expression, group: _Group, order: Order, numbered: Any = False) -> Any:
+def _find_least(
+    value: Expression, group: _PathGroup, order: SortOrder, numbered: Any = False
+) -> Any:
     """The first of the keys that the elements of a value have, or the value itself.
 
     `numbered`: the value is an element that was reached by its number. It is a key as a whole.
@@ -91,7 +93,7 @@ def _find_least(value: Expression, group: _Group, order: Order, numbered: Any = 
     return {"$let": {"vars": {"whole": value, "numbered": numbered}, "in": least}}
 
 
-def _build_element_key(group: _Group, order: Order) -> Expression:
+def _build_element_key(group: _PathGroup, order: SortOrder) -> Expression:
     """The key of one element, in `$$this`."""
     below: dict[str, dict[int, Sequence[str]]] = {}
     ends: dict[str, Expression] = {}
@@ -104,7 +106,7 @@ def _build_element_key(group: _Group, order: Order) -> Expression:
     return {"$mergeObjects": [*keys, ends]} if len(keys) != 1 or ends else keys[0]
 
 
-def _step(step: str, group: _Group, order: Order) -> Expression:
+def _step(step: str, group: _PathGroup, order: SortOrder) -> Expression:
     """The key below a property of the element; a number is also a place in the array."""
     is_object = {"$eq": [{"$type": "$$this"}, "object"]}
     field = {"$getField": {"field": {"$literal": step}, "input": "$$this"}}

@@ -19,7 +19,7 @@ from docgraph.config.options import mask, options_of
 from docgraph.exchange.errors import Problem
 
 Name = Annotated[str, Meta(min_length=1, max_length=255)]
-Size = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
+ByteSize = Annotated[int, Meta(extra={"size": True}, ge=1, le=1 << 40)]
 Milliseconds = Annotated[int, Meta(ge=0, le=86_400_000, extra={"unit": "ms"})]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 Host = Annotated[

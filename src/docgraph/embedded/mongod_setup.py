@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from pymongo import MongoClient
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
+from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
 
 SET_NAME = "docgraph"
@@ -182,8 +182,6 @@ POLL_SECONDS = 0.02
 NOT_YET_INITIALIZED = 94
 # Errors of a member that still reads its configuration, or is receiving one.
 _PASSING = frozenset({23, 91, 94, 109, 11600, 11602, 13436})
-
-Document = dict[str, Any]
 
 
 def build_uri(host: str) -> str:

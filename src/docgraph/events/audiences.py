@@ -12,17 +12,19 @@ from __future__ import annotations
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from docgraph.events.change_record import ChangeRecord, EventVisibility, ResumeToken
+from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.encoded_event import EncodedEvent, Rendering
 from docgraph.events.event_log import EventLog, FilterSlots
 from docgraph.events.event_shapes import EventShape
 from docgraph.events.row_index import DecisionSample, RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
 from docgraph.exchange.close_reason import FAILED, HISTORY_LOST, CloseReason
+from docgraph.exchange.data import Filter
 from docgraph.exchange.errors import ResumePointLost
 from docgraph.observe import emit
 from docgraph.observe.event import StreamFailed
 from docgraph.store import Store
+from docgraph.store.change_stream import ResumeToken
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE
 from docgraph.variables.resolvers import fill_moments, has_moments
@@ -111,7 +113,6 @@ class Channel:
 
 
 AudienceDecision = dict[EventVisibility, set["Audience"]]
-Filter = Mapping[str, Any]
 
 EVERYONE: Final = b""
 

@@ -9,12 +9,11 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from docgraph.exchange import Document
-from docgraph.store.change_stream import RawEvent, decode_token
+from docgraph.store.change_stream import RawEvent, ResumeToken, decode_token
 from docgraph.store.exact import decode_exactly
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
 
-ResumeToken = Mapping[str, Any]
-Decode = Callable[[RawEvent], Document]
+DecodeEvent = Callable[[RawEvent], Document]
 
 _UPDATE: Final = "updateDescription"
 _NEVER: Final = frozenset({"to", BEFORE})  # the new name of a renamed collection is another's
@@ -55,7 +54,7 @@ class ChangeRecord:
         "token",
     )
 
-    def __init__(self, raw: RawEvent, decode: Decode) -> None:
+    def __init__(self, raw: RawEvent, decode: DecodeEvent) -> None:
         self.raw = raw
         self.token: ResumeToken = decode_token(raw)
         self.position = str(self.token["_data"])

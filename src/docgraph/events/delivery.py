@@ -17,7 +17,7 @@ from docgraph.events.audiences import Audience, Audiences, Channel
 from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_error, build_notice
 from docgraph.events.event_log import LogBudget
-from docgraph.events.event_shapes import EventShape, Result, Shapes
+from docgraph.events.event_shapes import EventShape, ShapedEvent, Shapes
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.close_reason import TOO_SLOW
 from docgraph.exchange.errors import Overloaded, StoreUnavailable
@@ -48,7 +48,7 @@ class Prepared:
     record: ChangeRecord
     visibility: EventVisibility
     receivers: list[Channel]
-    result: Result = None
+    result: ShapedEvent = None
     _notices: dict[Rendering, EncodedEvent] = field(default_factory=dict)
 
     @property

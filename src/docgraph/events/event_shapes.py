@@ -15,6 +15,7 @@ from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.event_log import FilterSlots
 from docgraph.events.row_index import DecisionSample, RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
+from docgraph.exchange.data import Filter
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE
@@ -23,9 +24,8 @@ from docgraph.store.guard.shown import Shown, is_shown
 from docgraph.store.streams import StreamView
 from docgraph.variables.resolvers import fill_moments, has_moments
 
-Filter = Mapping[str, Any]
 Visible = tuple[ChangeRecord, EventVisibility]
-Result = Document | None | DocgraphError
+ShapedEvent = Document | None | DocgraphError
 
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _NEVER: Final = frozenset({"to", BEFORE})
@@ -176,7 +176,7 @@ class Shapes:
 
     async def run(
         self, shape: EventShape, shown: Sequence[Visible], *, promptly: bool = False
-    ) -> Sequence[Result]:
+    ) -> Sequence[ShapedEvent]:
         """Return what the stages make of each event, None if they remove it, or the error.
 
         `promptly`: raise the error if they fail on any event or take long.

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Final
 
 from docgraph.codec.bson_types import Timestamp
-from docgraph.events.change_record import ResumeToken
 from docgraph.events.event_log import FilterSlots, LogBudget
 from docgraph.events.event_shapes import plan_shape
 from docgraph.events.sections import Events
@@ -23,6 +22,7 @@ from docgraph.observe import emit
 from docgraph.observe.event import StreamCursors
 from docgraph.runtime.cache import LoadingCache
 from docgraph.store import Store
+from docgraph.store.change_stream import ResumeToken
 from docgraph.store.exact import to_bytes
 
 _MAX_PAST: Final = 8  # clients for which past events are read at the same time

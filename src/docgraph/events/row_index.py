@@ -19,15 +19,12 @@ from datetime import datetime
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
-from docgraph.codec.equality import Key, candidate_keys, equality_key
-from docgraph.exchange.data import Document
+from docgraph.codec.equality import EqualityKey, candidate_keys, equality_key
+from docgraph.exchange.data import Document, FieldPath, Filter
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.event import StreamIndexWrong, StreamSampled
 from docgraph.store.exact import normalize
-
-Path = tuple[str, ...]
-Filter = Mapping[str, Any]
 
 _SCALARS: Final = frozenset(
     {str, int, Int64, float, bool, Decimal128, datetime, DatetimeMS, ObjectId, bytes, Binary}
@@ -42,7 +39,7 @@ class RowIndex:
 
     def __init__(self) -> None:
         self._conditions: dict[Hashable, _Condition] = {}
-        self._anchors: dict[Path, dict[Key, set[Hashable]]] = {}
+        self._anchors: dict[FieldPath, dict[EqualityKey, set[Hashable]]] = {}
         self._chosen: dict[Hashable, Sequence[_OneOf]] = {}
 
     def __len__(self) -> int:
@@ -108,7 +105,7 @@ def is_indexable(filter: Filter) -> bool:
 # --- conditions -----------------------------------------------------------------------------------
 
 
-class _Reached(dict[Path, frozenset[Key]]):
+class _Reached(dict[FieldPath, frozenset[EqualityKey]]):
     """The keys that each path reaches in a document, computed once."""
 
     __slots__ = ("_document",)
@@ -116,7 +113,7 @@ class _Reached(dict[Path, frozenset[Key]]):
     def __init__(self, document: Document) -> None:
         self._document = document
 
-    def __missing__(self, path: Path) -> frozenset[Key]:
+    def __missing__(self, path: FieldPath) -> frozenset[EqualityKey]:
         found = self[path] = frozenset(candidate_keys(self._document, path))
         return found
 
@@ -125,8 +122,8 @@ class _Reached(dict[Path, frozenset[Key]]):
 class _OneOf:
     """The path reaches one of the values."""
 
-    path: Path
-    keys: frozenset[Key]
+    path: FieldPath
+    keys: frozenset[EqualityKey]
 
     @property
     def size(self) -> int:
@@ -228,14 +225,14 @@ def _list_operands(operator: str, operand: Any) -> list[Any]:
     raise _NotIndexable
 
 
-def _read_keys(values: list[Any]) -> frozenset[Key]:
+def _read_keys(values: list[Any]) -> frozenset[EqualityKey]:
     if not _SCALARS.issuperset(map(type, values)):
         raise _NotIndexable
     return frozenset(map(equality_key, values))
 
 
 # Of `DocumentPipelines.match_documents`, for one database and collation.
-Match = Callable[
+MatchFilters = Callable[
     [Sequence[Mapping[str, Any]], Sequence[Filter]],
     Awaitable[Sequence[frozenset[int] | DocgraphError]],
 ]
@@ -251,7 +248,7 @@ class DecisionSample:
     (`is_trusted`), and the database decides about all row filters of the source.
     """
 
-    def __init__(self, db: str, collection: str, match: Match, every: int = _EVERY) -> None:
+    def __init__(self, db: str, collection: str, match: MatchFilters, every: int = _EVERY) -> None:
         self.is_trusted = True
         self._place = (db, collection)
         self._match = match

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import PluginConfig, Size, View
+from docgraph.config.section import ByteSize, PluginConfig, View
 from docgraph.exchange.errors import Problem
 from docgraph.runtime.sections import Core
 from docgraph.store.sections import MClient, count_stream_connections
@@ -46,11 +46,11 @@ class Events(PluginConfig, frozen=True):
     max_behind: Annotated[
         int, Meta(description="events that a client may be behind", ge=1, le=1_000_000)
     ] = 1000
-    max_behind_size: Annotated[Size, Meta(description="bytes that a client may be behind")] = (
+    max_behind_size: Annotated[ByteSize, Meta(description="bytes that a client may be behind")] = (
         1_048_576
     )
     max_log_size: Annotated[
-        Size, Meta(description="bytes of events that a worker retains for all clients together")
+        ByteSize, Meta(description="bytes of events that a worker retains for all clients together")
     ] = 134_217_728
     heartbeat_interval_ms: Annotated[
         int, Meta(description="silence after which a comment is sent", ge=100, le=3_600_000)

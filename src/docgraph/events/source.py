@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from docgraph.codec import JsonMode
 from docgraph.events.audiences import Audience, Audiences, Channel, Portion
-from docgraph.events.change_record import ChangeRecord, RecordQueue, ResumeToken
+from docgraph.events.change_record import ChangeRecord, RecordQueue
 from docgraph.events.delivery import Delivery
 from docgraph.events.encoded_event import Rendering, read_token
 from docgraph.events.event_log import EventLog, FilterSlots, LogBudget
@@ -39,7 +39,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.runtime import cancel_until_over
 from docgraph.store import Store
-from docgraph.store.change_stream import ChangeEvents, RawEvent
+from docgraph.store.change_stream import ChangeEvents, RawEvent, ResumeToken
 from docgraph.store.guard.event_stages import hides_ids
 from docgraph.store.streams import StreamView
 from docgraph.variables.resolvers import has_moments

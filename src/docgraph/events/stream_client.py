@@ -10,13 +10,13 @@ from typing import Any, Final
 from docgraph.codec import JsonMode, encode
 from docgraph.codec.bson_types import Timestamp
 from docgraph.events.audiences import Channel
-from docgraph.events.change_record import ResumeToken
 from docgraph.events.encoded_event import EncodedEvent, Rendering, build_token, read_token
 from docgraph.events.event_log import LogReader
 from docgraph.exchange import DocgraphError, Document, NotifyWhen, SharedMessages, Snapshot
 from docgraph.exchange.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.exchange.errors import AnswerTooLarge, Overloaded, StoreUnavailable
 from docgraph.runtime.backoff import growing_pauses
+from docgraph.store.change_stream import ResumeToken
 
 _FIRST_PORTION: Final = 16  # documents; adapted to their size …
 _MAX_PORTION: Final = 256  # … up to this

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from docgraph.codec import decode
-from docgraph.events.change_record import ResumeToken
 from docgraph.exchange import DocgraphError, Renew, Request, Subscription, WatchedIsGone
 from docgraph.exchange.close_reason import (
     CHANGED,
@@ -31,6 +30,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.runtime.open_streams import Session
+from docgraph.store.change_stream import ResumeToken
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import hides_ids
 

@@ -14,6 +14,10 @@ from enum import StrEnum
 from typing import Any
 
 Document = dict[str, Any]
+Filter = Mapping[str, Any]
+Stages = Sequence[Mapping[str, Any]]  # of a pipeline
+FieldPath = tuple[str, ...]  # the names of properties, from the top of a document
+CollectionName = tuple[str, str]  # its database, and its own name
 
 
 class TrustedDocument(dict[str, Any]):

@@ -15,7 +15,7 @@ from typing import Any
 from docgraph.exchange.data import Resource
 from docgraph.exchange.errors import DocgraphError
 
-Order = tuple[tuple[str, Any], ...]
+SortOrder = tuple[tuple[str, Any], ...]
 
 
 class WriteMode(StrEnum):
@@ -47,7 +47,7 @@ class DataParameters:
 
     filter: Mapping[str, Any] | None = None
     shardkey: Mapping[str, Any] | None = None
-    sort: Order | None = None
+    sort: SortOrder | None = None
     keys: Mapping[str, Any] | None = None
     hint: Any = None
     mode: WriteMode | None = None

@@ -91,6 +91,7 @@ Parser = Callable[[bytes, str], Any]
 BodyReader = Callable[[int], Awaitable[bytes]]
 # Runs a function with its arguments in a thread, so that it does not block other requests.
 Offload = Callable[..., Awaitable[Any]]
+Segments = tuple[str, ...]  # of the path of a URL
 LARGE_BODY: Final = 32 * 1024  # bytes; up to this size, bodies are parsed on the event loop
 _UNPARSED = object()
 _SOCKET_SCHEMES: Final = frozenset({"ws", "wss"})

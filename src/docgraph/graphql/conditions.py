@@ -8,10 +8,9 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import Regex
 from docgraph.codec.equality import OWN_KEY
+from docgraph.exchange.data import Filter
 from docgraph.graphql.errors import Classification, FieldFailure
 from docgraph.store.collection_stats import Index
-
-Filter = Mapping[str, Any]
 
 _EQUAL: Final = frozenset({"$eq", "$in"})
 _ORDERED: Final = _EQUAL | {"$lt", "$lte", "$gt", "$gte"}

@@ -31,7 +31,7 @@ from docgraph.store.driver.errors import StoreDenied
 MAX_ERRORS = 20
 MAX_MESSAGE = 500  # characters: a message may quote the caller's text
 
-Path = tuple[str | int, ...]
+ResponsePath = tuple[str | int, ...]
 Locations = tuple[tuple[int, int], ...]
 
 
@@ -65,7 +65,7 @@ class GraphqlError:
     classification: Classification
     code: str
     locations: Locations = ()
-    path: Path | None = None
+    path: ResponsePath | None = None
     cause: BaseException | None = field(default=None, repr=False, compare=False)
     id: str = field(default="", compare=False)
 

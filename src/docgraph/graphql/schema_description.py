@@ -33,6 +33,7 @@ from graphql.type import introspection_types
 from graphql.utilities.print_schema import print_directive
 
 from docgraph.codec import JsonMode
+from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import (
@@ -107,23 +108,22 @@ def _shorten(text: str, limit: int) -> str:
 
 # --- JSON Schema of an operation ------------------------------------------------------------------
 
-Schema = dict[str, Any]
 
-_INPUTS: Final[dict[str, Schema]] = {
+_INPUTS: Final[dict[str, JsonSchema]] = {
     "Int": {"type": "integer"},
     "Float": {"type": "number"},
     "String": {"type": "string"},
     "Boolean": {"type": "boolean"},
     "ID": {"type": ["string", "integer"]},
 }
-_OUTPUTS: Final[dict[str, Schema]] = {
+_OUTPUTS: Final[dict[str, JsonSchema]] = {
     "Int": {"type": "integer"},
     "String": {"type": "string"},
     "Boolean": {"type": "boolean"},
     "ID": {"type": "string"},
 }
 # As apps with `json-mode: plain` write them; in other modes their form depends on the value.
-_PLAIN: Final[dict[str, Schema]] = {
+_PLAIN: Final[dict[str, JsonSchema]] = {
     "Float": {"type": ["number", "string"]},  # "NaN", "Infinity"
     "Long": {"type": ["integer", "string"]},  # the digits beyond 2^53 - 1
     "Decimal128": {"type": "string", "description": "a decimal number"},
@@ -135,7 +135,7 @@ _PLAIN: Final[dict[str, Schema]] = {
     "BsonDocument": {"type": "object"},
 }
 # How callers write the scalars; every other form is accepted, too.
-_WRITTEN: Final[dict[str, Schema]] = {
+_WRITTEN: Final[dict[str, JsonSchema]] = {
     "Long": {"type": ["integer", "string"], "examples": [5000000000]},
     "Decimal128": {"type": ["string", "number"], "examples": ["19.90"]},
     "ObjectId": {"type": "string", "examples": ["5d7a4b59cf6eeb5f9a3b8d2e"]},
@@ -154,10 +154,10 @@ _WRITTEN: Final[dict[str, Schema]] = {
 # --- variables ------------------------------------------------------------------------------------
 
 
-def describe_variables(plan: Plan) -> Schema:
+def describe_variables(plan: Plan) -> JsonSchema:
     """Return an object schema with a property for each variable."""
-    found: dict[str, Schema] = {}
-    properties: dict[str, Schema] = {}
+    found: dict[str, JsonSchema] = {}
+    properties: dict[str, JsonSchema] = {}
     required: list[str] = []
     for definition in plan.operation.variable_definitions or ():
         name = definition.variable.name.value
@@ -168,7 +168,7 @@ def describe_variables(plan: Plan) -> Schema:
             properties[name] = {**properties[name], "default": default}
         elif is_non_null_type(type_):
             required.append(name)
-    schema: Schema = {
+    schema: JsonSchema = {
         "type": "object",
         "properties": properties,
         "required": required,
@@ -177,7 +177,7 @@ def describe_variables(plan: Plan) -> Schema:
     return {**schema, "$defs": found} if found else schema
 
 
-def _find_text(plan: Plan, name: str) -> Schema:
+def _find_text(plan: Plan, name: str) -> JsonSchema:
     """Return the description of the argument that the variable is first used for."""
     for usage in _find_usages(plan.operation.selection_set, plan.app.schema.query_type, name):
         if usage.description:
@@ -200,13 +200,13 @@ def _find_usages(selections: SelectionSetNode, type_: Any, name: str) -> Iterato
             yield from _find_usages(node.selection_set, field.type, name)
 
 
-def _describe_input(type_: GraphQLInputType, found: dict[str, Schema]) -> Schema:
+def _describe_input(type_: GraphQLInputType, found: dict[str, JsonSchema]) -> JsonSchema:
     if is_non_null_type(type_):
         return _describe_named_input(type_.of_type, found)
     return {"anyOf": [_describe_named_input(type_, found), {"type": "null"}]}
 
 
-def _describe_named_input(type_: GraphQLInputType, found: dict[str, Schema]) -> Schema:
+def _describe_named_input(type_: GraphQLInputType, found: dict[str, JsonSchema]) -> JsonSchema:
     if is_list_type(type_):
         return {"type": "array", "items": _describe_input(type_.of_type, found)}
     if isinstance(type_, GraphQLEnumType):
@@ -222,10 +222,10 @@ def _describe_named_input(type_: GraphQLInputType, found: dict[str, Schema]) -> 
     return {**known} if known is not None else _describe_scalar(type_, name)
 
 
-def _describe_object(type_: GraphQLInputObjectType, found: dict[str, Schema]) -> Schema:
+def _describe_object(type_: GraphQLInputObjectType, found: dict[str, JsonSchema]) -> JsonSchema:
     fields = type_.fields.items()
     required = [name for name, field in fields if is_required_input_field(field)]
-    schema: Schema = {
+    schema: JsonSchema = {
         "type": "object",
         "properties": {name: _describe_input(field.type, found) for name, field in fields},
         "required": required,
@@ -234,20 +234,20 @@ def _describe_object(type_: GraphQLInputObjectType, found: dict[str, Schema]) ->
     return _with_text(schema, type_)
 
 
-def _describe_scalar(type_: Any, name: str) -> Schema:
+def _describe_scalar(type_: Any, name: str) -> JsonSchema:
     text = (type_.description or "").strip().splitlines()
     described = {"description": f"{name}: {text[0]}" if text else name}
     return {**described, **_WRITTEN.get(name, {})}
 
 
-def _with_text(schema: Schema, type_: GraphQLNamedType) -> Schema:
+def _with_text(schema: JsonSchema, type_: GraphQLNamedType) -> JsonSchema:
     return {**schema, "description": type_.description} if type_.description else schema
 
 
 # --- results --------------------------------------------------------------------------------------
 
 
-def describe_result(plan: Plan) -> Schema:
+def describe_result(plan: Plan) -> JsonSchema:
     """Return the schema of `data`, as the selections say; a condition makes a field optional."""
     known = _KnownSelections(is_plain=plan.app.mode is JsonMode.GRAPHQL_PLAIN)
     return _describe_block(plan.widest_tree().block, known)
@@ -258,16 +258,16 @@ class _KnownSelections:
     """The schemas of selections that were described already."""
 
     is_plain: bool
-    schemas: dict[int, Schema] = field(default_factory=dict)
+    schemas: dict[int, JsonSchema] = field(default_factory=dict)
 
 
-def _describe_block(block: Block, known: _KnownSelections) -> Schema:
+def _describe_block(block: Block, known: _KnownSelections) -> JsonSchema:
     properties = {field.key: _describe_field(field, known) for field in block.fields}
     required = [field.key for field in block.fields if field.key not in block.notes]
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _describe_field(field: PlannedField, known: _KnownSelections) -> Schema:
+def _describe_field(field: PlannedField, known: _KnownSelections) -> JsonSchema:
     match field:
         case TypenameField():
             return {"type": "string"}
@@ -280,7 +280,7 @@ def _describe_field(field: PlannedField, known: _KnownSelections) -> Schema:
     return _wrap(field.type, _describe_selection(field.selection, known))
 
 
-def _describe_selection(selection: Selection, known: _KnownSelections) -> Schema:
+def _describe_selection(selection: Selection, known: _KnownSelections) -> JsonSchema:
     schema = known.schemas.get(id(selection))
     if schema is None:
         blocks = [_describe_block(block, known) for block in selection.blocks.values()]
@@ -289,7 +289,7 @@ def _describe_selection(selection: Selection, known: _KnownSelections) -> Schema
     return schema
 
 
-def _describe_value(type_: Any, *, is_plain: bool) -> Schema:
+def _describe_value(type_: Any, *, is_plain: bool) -> JsonSchema:
     while hasattr(type_, "of_type"):
         type_ = type_.of_type
     if isinstance(type_, GraphQLEnumType):
@@ -298,7 +298,7 @@ def _describe_value(type_: Any, *, is_plain: bool) -> Schema:
     return own or _OUTPUTS.get(type_.name, {"description": type_.name})
 
 
-def _wrap(type_: Any, inner: Schema) -> Schema:
+def _wrap(type_: Any, inner: JsonSchema) -> JsonSchema:
     """Return the schema of a value inside its lists and nulls."""
     named = get_nullable_type(type_)
     if is_list_type(named):

@@ -9,34 +9,36 @@ import msgspec
 from msgspec import Meta
 
 from docgraph.config.section import (
+    ByteSize,
     Milliseconds,
     Name,
     PluginConfig,
     Section,
     ServiceConfig,
-    Size,
     Uri,
     View,
 )
 from docgraph.exchange.errors import Problem
 
-Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+PositiveCount = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 CursorSecret = Annotated[str, Meta(min_length=32, extra={"secret": True})]
 
 
 class GraphqlLimits(Section, frozen=True):
     """What one query may cost; an app may set its own in `descriptor.limits`."""
 
-    depth: Annotated[Count, Meta(description="levels of fields, fragments included")] = 15
-    aliases: Annotated[Count, Meta(description="aliased fields")] = 50
-    root_fields: Annotated[Count, Meta(description="fields of `Query`")] = 20
-    tokens: Annotated[Count, Meta(description="tokens of the query text")] = 2500
-    directives: Annotated[Count, Meta(description="directives")] = 50
+    depth: Annotated[PositiveCount, Meta(description="levels of fields, fragments included")] = 15
+    aliases: Annotated[PositiveCount, Meta(description="aliased fields")] = 50
+    root_fields: Annotated[PositiveCount, Meta(description="fields of `Query`")] = 20
+    tokens: Annotated[PositiveCount, Meta(description="tokens of the query text")] = 2500
+    directives: Annotated[PositiveCount, Meta(description="directives")] = 50
     estimated_documents: Annotated[
-        Count, Meta(description="documents that a query could need, before execution")
+        PositiveCount, Meta(description="documents that a query could need, before execution")
     ] = 2_000_000
-    fetched_documents: Annotated[Count, Meta(description="documents really fetched")] = 100_000
-    response_bytes: Annotated[Size, Meta(description="size of the response")] = 16_777_216
+    fetched_documents: Annotated[PositiveCount, Meta(description="documents really fetched")] = (
+        100_000
+    )
+    response_bytes: Annotated[ByteSize, Meta(description="size of the response")] = 16_777_216
 
 
 class GraphqlLive(Section, frozen=True):
@@ -47,10 +49,10 @@ class GraphqlLive(Section, frozen=True):
         Meta(description="shortest time between two answers of a query", ge=10, le=3_600_000),
     ] = 200
     max_queries: Annotated[
-        Count, Meta(description="live queries of an instance that are open at a time")
+        PositiveCount, Meta(description="live queries of an instance that are open at a time")
     ] = 1000
     max_executions: Annotated[
-        Count,
+        PositiveCount,
         Meta(
             description="times per second that an instance runs live queries again; beyond it "
             "answers are less frequent, for each user alike"
@@ -179,7 +181,7 @@ class Graphql(ServiceConfig, frozen=True):
         ),
     ] = 50
     history_size: Annotated[
-        Size, Meta(description="bytes of the versions of all app definitions together")
+        ByteSize, Meta(description="bytes of the versions of all app definitions together")
     ] = 67_108_864
     json_mode: Annotated[
         Literal["standard", "canonical", "relaxed", "plain", "rest"],
@@ -192,7 +194,7 @@ class Graphql(ServiceConfig, frozen=True):
             "installations"
         ),
     ] = False
-    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+    max_body_size: Annotated[ByteSize, Meta(description="largest request body; more is 413")] = (
         1_048_576
     )
     read_preference: Annotated[

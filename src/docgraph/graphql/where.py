@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final, NamedTuple
 
-from docgraph.exchange.data import SeveralKinds
-from docgraph.graphql.conditions import BadWhere, Filter, combine, match_any
+from docgraph.exchange.data import Filter, SeveralKinds
+from docgraph.graphql.conditions import BadWhere, combine, match_any
 from docgraph.variables import MATCH_NOTHING
 
 MAX_DEPTH: Final = 10  # of `and`, `or` and `not` in each other

@@ -25,7 +25,7 @@ from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch
 
-Path = tuple[str, ...]
+ListPath = tuple[str, ...]
 
 _LONGEST_CURSOR: Final = 1_024
 _DEEPEST: Final = 64
@@ -65,7 +65,7 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
     share = room // 2 if lists else room
     outer = shorten(_replace(data, {path: [] for path in lists}), share, "", cuts)
     room -= measure(outer)
-    parts: dict[Path, list[Any]] = {}
+    parts: dict[ListPath, list[Any]] = {}
     following: CutPosition | None = None
     for number, (path, elements) in enumerate(lists.items()):
         start = position.offset if position is not None and number == first else 0
@@ -85,7 +85,7 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
     return Fitted(_replace(outer, whole), tuple(cuts), following)
 
 
-def _find_first(lists: Mapping[Path, Any], position: CutPosition | None) -> int:
+def _find_first(lists: Mapping[ListPath, Any], position: CutPosition | None) -> int:
     """Return the number of the list from which the result continues."""
     if position is None:
         return 0
@@ -105,7 +105,7 @@ def _fit_elements(elements: list[Any], start: int, room: int) -> tuple[list[Any]
     return elements[start:], size
 
 
-def _find_lists(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, list[Any]]]:
+def _find_lists(value: Any, path: ListPath, depth: int) -> Iterator[tuple[ListPath, list[Any]]]:
     """Yield the outermost lists: those that are in no other list."""
     if isinstance(value, list):
         yield path, value
@@ -114,7 +114,7 @@ def _find_lists(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, list
             yield from _find_lists(inner, (*path, key), depth + 1)
 
 
-def _replace(value: Any, lists: Mapping[Path, list[Any]], path: Path = ()) -> Any:
+def _replace(value: Any, lists: Mapping[ListPath, list[Any]], path: ListPath = ()) -> Any:
     if path in lists:
         return lists[path]
     if isinstance(value, dict) and len(path) < _DEEPEST:
@@ -122,7 +122,7 @@ def _replace(value: Any, lists: Mapping[Path, list[Any]], path: Path = ()) -> An
     return value
 
 
-def _digest_path(path: Path) -> str:
+def _digest_path(path: ListPath) -> str:
     return hashlib.blake2b(orjson.dumps(path), digest_size=6).hexdigest()
 
 

@@ -221,8 +221,8 @@ def _find_enums(tools: Iterable[Tool]) -> dict[str, list[str]]:
     return found
 
 
-Result = dict[str, Any]
-Handler = Callable[[McpCall, Any], Awaitable[Result]]
+McpResult = dict[str, Any]
+McpHandler = Callable[[McpCall, Any], Awaitable[McpResult]]
 
 INSTRUCTIONS: Final = (
     "These tools read data by GraphQL; nothing can be changed. Begin with list_apps, find fields "
@@ -264,7 +264,7 @@ class McpMethods:
         self.resources = resources
         self.prompts = prompts
         self._about = {"name": "docgraph", "title": "docgraph", "version": version}
-        self._handlers: Mapping[str, tuple[Handler, type[Any]]] = {
+        self._handlers: Mapping[str, tuple[McpHandler, type[Any]]] = {
             "initialize": (self._initialize, InitializeParams),
             "ping": (self._ping, NoParams),
             "server/discover": (self._discover, NoParams),
@@ -279,7 +279,7 @@ class McpMethods:
             "resources/read": (self._read_resource, ReadParams),
         }
 
-    async def answer(self, call: McpCall, method: str, params: Mapping[str, Any]) -> Result:
+    async def answer(self, call: McpCall, method: str, params: Mapping[str, Any]) -> McpResult:
         """Return the result of a request; raise `RpcError` for one that the protocol rejects."""
         is_stateless = call.revision in STATELESS_REVISIONS
         found = self._handlers.get(method)
@@ -297,7 +297,7 @@ class McpMethods:
         about = {SERVER_KEY: self._about}
         return {**result, **cached, "resultType": "complete", "_meta": about}
 
-    async def _initialize(self, call: McpCall, params: InitializeParams) -> Result:
+    async def _initialize(self, call: McpCall, params: InitializeParams) -> McpResult:
         wanted = params.protocol_version
         return {
             "protocolVersion": wanted if wanted in HANDSHAKE_REVISIONS else LATEST_HANDSHAKE,
@@ -306,40 +306,40 @@ class McpMethods:
             "instructions": INSTRUCTIONS,
         }
 
-    async def _ping(self, call: McpCall, params: NoParams) -> Result:
+    async def _ping(self, call: McpCall, params: NoParams) -> McpResult:
         return {}
 
-    async def _discover(self, call: McpCall, params: NoParams) -> Result:
+    async def _discover(self, call: McpCall, params: NoParams) -> McpResult:
         return {
             "supportedVersions": STATELESS_REVISIONS,
             "capabilities": CAPABILITIES,
             "instructions": INSTRUCTIONS,
         }
 
-    async def _set_level(self, call: McpCall, params: LevelParams) -> Result:
+    async def _set_level(self, call: McpCall, params: LevelParams) -> McpResult:
         call.level = params.level
         return {}
 
-    async def _list_prompts(self, call: McpCall, params: PageParams) -> Result:
+    async def _list_prompts(self, call: McpCall, params: PageParams) -> McpResult:
         found, cursor = await self.prompts.list_page(call, params.cursor)
         return {"prompts": found} if cursor is None else {"prompts": found, "nextCursor": cursor}
 
-    async def _get_prompt(self, call: McpCall, params: PromptParams) -> Result:
+    async def _get_prompt(self, call: McpCall, params: PromptParams) -> McpResult:
         return await self.prompts.get(call, params.name, params.arguments or {})
 
-    async def _complete(self, call: McpCall, params: CompleteParams) -> Result:
+    async def _complete(self, call: McpCall, params: CompleteParams) -> McpResult:
         return {"completion": await self.prompts.complete(call, params)}
 
-    async def _list_tools(self, call: McpCall, params: PageParams) -> Result:
+    async def _list_tools(self, call: McpCall, params: PageParams) -> McpResult:
         tools = await self.toolbox.list_tools(call)
         return {"tools": [orjson.Fragment(tool.rendered) for tool in tools]}
 
-    async def _call_tool(self, call: McpCall, params: CallParams) -> Result:
+    async def _call_tool(self, call: McpCall, params: CallParams) -> McpResult:
         tool = await self.toolbox.find(call, params.name)
         if tool is None:
             raise RpcError(INVALID_PARAMS, f"Unknown tool: {params.name[:100]}")
         outcome = await self.toolbox.use(call, tool, params.arguments or {})
-        result: Result = {
+        result: McpResult = {
             "content": [{"type": "text", "text": outcome.text}],
             "isError": outcome.is_error,
         }
@@ -347,16 +347,16 @@ class McpMethods:
             result["structuredContent"] = orjson.Fragment(outcome.text)
         return result
 
-    async def _list_resources(self, call: McpCall, params: PageParams) -> Result:
+    async def _list_resources(self, call: McpCall, params: PageParams) -> McpResult:
         found, cursor = await self.resources.list_page(call, params.cursor)
-        result: Result = {"resources": [_render_resource(one, "uri") for one in found]}
+        result: McpResult = {"resources": [_render_resource(one, "uri") for one in found]}
         return result if cursor is None else {**result, "nextCursor": cursor}
 
-    async def _list_templates(self, call: McpCall, params: PageParams) -> Result:
+    async def _list_templates(self, call: McpCall, params: PageParams) -> McpResult:
         templates = self.resources.templates
         return {"resourceTemplates": [_render_resource(one, "uriTemplate") for one in templates]}
 
-    async def _read_resource(self, call: McpCall, params: ReadParams) -> Result:
+    async def _read_resource(self, call: McpCall, params: ReadParams) -> McpResult:
         try:
             text = await self.resources.read(call, params.uri)
         except NotFound:
@@ -366,7 +366,7 @@ class McpMethods:
         return {"contents": [{"uri": params.uri, "mimeType": "text/plain", "text": text}]}
 
 
-def _render_resource(resource: McpResource, address: str) -> Result:
+def _render_resource(resource: McpResource, address: str) -> McpResult:
     content = {"name": resource.name, address: resource.uri, "mimeType": resource.media_type}
     described = {"description": resource.description} if resource.description else {}
     return {**content, **described}

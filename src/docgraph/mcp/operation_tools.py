@@ -20,6 +20,7 @@ from docgraph.exchange.errors import BodyError
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
 from docgraph.graphql.definition.definition import DeclaredOperation
+from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
@@ -30,7 +31,7 @@ from docgraph.graphql.schema_search import score, split_words
 from docgraph.mcp.cut import keep_first, measure
 from docgraph.mcp.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.rpc import McpCall
-from docgraph.mcp.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
+from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
 
 _CURSOR: Final = "_cursor"  # next to the variables, whose names the author chose
 _LONGEST_PREFIX: Final = 22  # with an operation of 40, 64 characters: what all clients accept
@@ -57,8 +58,8 @@ class _Described(NamedTuple):
     """The names of the variables of an operation, and the schemas of arguments and result."""
 
     variables: Collection[str]
-    arguments: Schema
-    outcome: Schema
+    arguments: JsonSchema
+    outcome: JsonSchema
 
 
 class OperationTools:
@@ -164,7 +165,7 @@ class OperationTools:
         known: Collection[str],
         call: McpCall,
         arguments: Mapping[str, Any],
-    ) -> Outcome:
+    ) -> ToolOutcome:
         variables = dict(arguments)
         cursor = None if _CURSOR in known else variables.pop(_CURSOR, None)
         if not (cursor is None or isinstance(cursor, str)):
@@ -180,7 +181,7 @@ class OperationTools:
         outcome = await self._queries.carry_out(call, QueryArguments(uri, request, cursor))
         return replace(outcome, is_structured=True)
 
-    async def _search(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _search(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         words = split_words(arguments["words"])
         tools = list((await self.list_tools(call)).values())
         scored = [(score(words, tool.name, tool.description), tool) for tool in tools]
@@ -189,12 +190,12 @@ class OperationTools:
         found = [_describe_found(tool, room) for _, tool in hits[:_MAX_FOUND]]
         return as_json({"operations": keep_first(found, room), "total": len(hits)})
 
-    async def _run_named(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _run_named(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         tool = await self.find(call, arguments["name"])
         if tool is None:
             raise BodyError("unknown operation", hint="search_operations finds them")
         outcome = await tool.run(call, arguments.get("arguments") or {})
-        return Outcome(outcome.text, is_error=outcome.is_error)
+        return ToolOutcome(outcome.text, is_error=outcome.is_error)
 
 
 def _describe_found(tool: Tool, room: int) -> dict[str, Any]:
@@ -223,8 +224,8 @@ def _describe(plan: Plan) -> _Described:
     return _Described(variables, arguments, _describe_outcome(plan))
 
 
-def _describe_outcome(plan: Plan) -> Schema:
-    data: Schema = describe_result(plan)
+def _describe_outcome(plan: Plan) -> JsonSchema:
+    data: JsonSchema = describe_result(plan)
     if len(orjson.dumps(data)) > _LONGEST_SCHEMA:
         data = {"type": "object"}
     return {

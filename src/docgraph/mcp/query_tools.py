@@ -10,6 +10,7 @@ import msgspec
 import orjson
 
 from docgraph.graphql.apps.compiled_app import App
+from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.graphql.errors import Classification, OperationRefused, count_more
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
@@ -28,7 +29,7 @@ from docgraph.mcp.cut import (
 )
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tool import Outcome, Schema, Tool, as_json, object_schema, text_of
+from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
 
 _CHEAPER: Final = (
     "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
@@ -38,7 +39,7 @@ _RESERVED: Final = 1_024  # bytes for what accompanies the data: the cuts, the c
 _MAX_CUTS: Final = 10  # reported; others are counted
 _SHARES: Final = 8  # of a result: one each for errors, limits and cuts at most
 _TRIES: Final = 4
-_QUERY: Final[Mapping[str, Schema]] = {
+_QUERY: Final[Mapping[str, JsonSchema]] = {
     "app": text_of("the app, as list_apps names it"),
     "query": text_of("the text of a GraphQL query", "{ items(limit: 5) { name } }"),
     "variables": {
@@ -109,7 +110,7 @@ class QueryTools:
             ),
         ]
 
-    async def _validate(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _validate(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         wanted = QueryArguments.read(arguments)
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         try:
@@ -121,7 +122,7 @@ class QueryTools:
             return as_json({"valid": False, "errors": errors})
         return as_json({"valid": True})
 
-    async def _explain(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _explain(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         wanted = QueryArguments.read(arguments)
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         graphql = self._access.graphql
@@ -137,10 +138,10 @@ class QueryTools:
             content["plan"] = plan.explain()
         return as_json(content)
 
-    async def _run(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _run(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         return await self.carry_out(call, QueryArguments.read(arguments))
 
-    async def carry_out(self, call: McpCall, wanted: QueryArguments) -> Outcome:
+    async def carry_out(self, call: McpCall, wanted: QueryArguments) -> ToolOutcome:
         """Run a query within the limits of agents; cut the response to a readable size."""
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         uri = session.app.definition.uri
@@ -173,7 +174,7 @@ class QueryTools:
             )
         else:
             content = plain
-        return Outcome(content.decode(), is_error=_has_failed(result))
+        return ToolOutcome(content.decode(), is_error=_has_failed(result))
 
     def _find_budget(self, app: App) -> int:
         """Return how many documents a query of an agent may fetch."""

@@ -44,7 +44,9 @@ _OWN: Final = "io.modelcontextprotocol/"
 REVISION_KEY: Final = f"{_OWN}protocolVersion"
 CAPABILITIES_KEY: Final = f"{_OWN}clientCapabilities"
 SERVER_KEY: Final = f"{_OWN}serverInfo"
-Level = Literal["alert", "critical", "debug", "emergency", "error", "info", "notice", "warning"]
+McpLogLevel = Literal[
+    "alert", "critical", "debug", "emergency", "error", "info", "notice", "warning"
+]
 
 
 class RpcError(Exception):
@@ -134,7 +136,7 @@ class Envelope(RequestMeta):
     revision: str = field(name=REVISION_KEY, default="")
     capabilities: PeerCapabilities | None = field(name=CAPABILITIES_KEY, default=None)
     client: PeerInfo | None = field(name=f"{_OWN}clientInfo", default=None)
-    level: Level | None = field(name=f"{_OWN}logLevel", default=None)
+    level: McpLogLevel | None = field(name=f"{_OWN}logLevel", default=None)
 
 
 class NoParams(Struct):
@@ -205,7 +207,7 @@ class CompleteParams(Struct):
 class LevelParams(Struct):
     """Parameters of `logging/setLevel`."""
 
-    level: Level
+    level: McpLogLevel
 
 
 def convert(params: Mapping[str, Any], kind: type[P]) -> P:

@@ -17,7 +17,7 @@ from docgraph.graphql.schema_search import find_purposes, search_schema, split_w
 from docgraph.mcp.cut import keep_first
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tool import Outcome, Tool, as_json, object_schema, text_of
+from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
 
 _APP: Final = text_of("the app, as list_apps names it")
 _APPS_PER_PAGE: Final = 100
@@ -81,7 +81,7 @@ class SchemaTools:
             ),
         ]
 
-    async def _list_apps(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _list_apps(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         page: list[dict[str, Any]] = []
         room = self._settings.max_result_bytes
         async for entry in self._access.find_apps(
@@ -94,7 +94,7 @@ class SchemaTools:
             page.append(app)
         return as_json({"apps": page})
 
-    async def _get_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _get_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         session = await self._access.admit(call.exchange, arguments["app"])
         await require_introspection(self._access, session)
         schema, limit = (await self._access.view(session)).schema, self._settings.max_result_bytes
@@ -102,10 +102,10 @@ class SchemaTools:
         types = arguments.get("types")
         aside = self._access.graphql.work_aside
         if types:
-            return Outcome(await aside(render_types, schema, types, limit))
-        return Outcome(await aside(render_schema, schema, limit))
+            return ToolOutcome(await aside(render_types, schema, types, limit))
+        return ToolOutcome(await aside(render_schema, schema, limit))
 
-    async def _search_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> Outcome:
+    async def _search_schema(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         words = split_words(arguments["words"])
         if not words:
             raise BodyError("the argument 'words' has no word in it")

@@ -7,19 +7,19 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
-from docgraph.config.section import ServiceConfig, Size, Uri, View
+from docgraph.config.section import ByteSize, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 from docgraph.graphql.sections import Graphql
-from docgraph.runtime.sections import Origin
+from docgraph.runtime.sections import AllowedOrigin
 
-Address = Annotated[
+HttpAddress = Annotated[
     str,
     Meta(
         pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?\Z",
         extra={"form": "an address such as 'https://login.example.org'"},
     ),
 ]
-Host = Annotated[
+AllowedHost = Annotated[
     str,
     Meta(
         pattern=r"^([0-9A-Za-z_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
@@ -36,18 +36,18 @@ class Mcp(ServiceConfig, frozen=True):
     uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
     allowed_hosts: Annotated[
-        tuple[Host, ...],
+        tuple[AllowedHost, ...],
         Meta(
             description="`Host` values accepted in addition to this machine's own and that of "
             "`core.base-url`; one without a port matches every port"
         ),
     ] = ()
     allowed_origins: Annotated[
-        tuple[Origin, ...],
+        tuple[AllowedOrigin, ...],
         Meta(description="`Origin` values accepted from browsers beside `cors.allow-origins`"),
     ] = ()
     authorization_servers: Annotated[
-        tuple[Address, ...],
+        tuple[HttpAddress, ...],
         Meta(description="addresses of servers whose tokens log in here, told to clients"),
     ] = ()
     calls_per_second: Annotated[
@@ -60,7 +60,7 @@ class Mcp(ServiceConfig, frozen=True):
             "`standard` (as the endpoint of the app renders them)"
         ),
     ] = "plain"
-    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+    max_body_size: Annotated[ByteSize, Meta(description="largest request body; more is 413")] = (
         1_048_576
     )
     max_documents: Annotated[

@@ -42,7 +42,7 @@ from docgraph.mcp.sections import Mcp
 from docgraph.mcp.service import check_envelope
 
 FindAccount = Callable[[], Awaitable[Account]]
-Message = Mapping[str, Any]
+RpcMessage = Mapping[str, Any]
 
 _AT_ONCE: Final = 32  # requests in progress, and lines that wait
 _FREE: Final = frozenset({"initialize", "ping", "server/discover"})  # for all users
@@ -158,14 +158,14 @@ class _StdioSession:
         with suppress(BrokenPipeError):  # the client did not wait for the answers
             self._output.close()
 
-    def _handle_notification(self, message: Message) -> None:
+    def _handle_notification(self, message: RpcMessage) -> None:
         id = (message.get("params") or {}).get("requestId")
         if message["method"] == "notifications/cancelled" and isinstance(id, str | int):
             task = self._running.get(id)
             if task is not None:
                 task.cancel()
 
-    async def _answer(self, message: Message) -> None:
+    async def _answer(self, message: RpcMessage) -> None:
         try:
             method, params = message["method"], message.get("params") or {}
             revision = self._find_revision(message, method, params)
@@ -183,7 +183,7 @@ class _StdioSession:
             result = RpcError(INTERNAL_ERROR, "internal error")
         self._write(render_answer(message["id"], result))
 
-    def _find_revision(self, message: Message, method: str, params: Mapping[str, Any]) -> str:
+    def _find_revision(self, message: RpcMessage, method: str, params: Mapping[str, Any]) -> str:
         """Return the revision of a request; raise if the client mixes the two kinds."""
         meta = params.get("_meta")
         is_stateless = isinstance(meta, dict) and REVISION_KEY in meta and method != "initialize"

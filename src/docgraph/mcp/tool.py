@@ -10,9 +10,8 @@ from typing import Any, Final
 import orjson
 
 from docgraph.exchange.errors import BodyError
+from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.mcp.rpc import McpCall
-
-Schema = dict[str, Any]
 
 _READ_ONLY: Final = {
     "readOnlyHint": True,
@@ -28,7 +27,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ToolOutcome:
     """The text for the agent; `is_structured`: programs get it as JSON, too, which it is."""
 
     text: str
@@ -36,7 +35,7 @@ class Outcome:
     is_error: bool = False
 
 
-Run = Callable[[McpCall, Mapping[str, Any]], Awaitable[Outcome]]
+RunTool = Callable[[McpCall, Mapping[str, Any]], Awaitable[ToolOutcome]]
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,9 @@ class Tool:
     name: str
     title: str
     description: str
-    input_schema: Schema
-    run: Run
-    output_schema: Schema | None = None
+    input_schema: JsonSchema
+    run: RunTool
+    output_schema: JsonSchema | None = None
 
     @cached_property
     def rendered(self) -> bytes:
@@ -64,7 +63,7 @@ class Tool:
         return orjson.dumps({**content, **output})
 
 
-def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
+def object_schema(properties: Mapping[str, JsonSchema], *required: str) -> JsonSchema:
     """Return the JSON Schema of arguments."""
     return {
         "type": "object",
@@ -74,23 +73,23 @@ def object_schema(properties: Mapping[str, Schema], *required: str) -> Schema:
     }
 
 
-def text_of(description: str, *examples: str) -> Schema:
+def text_of(description: str, *examples: str) -> JsonSchema:
     """Return the schema of a string argument."""
-    schema: Schema = {"type": "string", "description": description}
+    schema: JsonSchema = {"type": "string", "description": description}
     return {**schema, "examples": list(examples)} if examples else schema
 
 
-def as_json(content: Any) -> Outcome:
+def as_json(content: Any) -> ToolOutcome:
     """Return a value as the agent reads it."""
-    return Outcome(orjson.dumps(content).decode())
+    return ToolOutcome(orjson.dumps(content).decode())
 
 
-def check_arguments(schema: Schema, arguments: Mapping[str, Any]) -> None:
+def check_arguments(schema: JsonSchema, arguments: Mapping[str, Any]) -> None:
     """Raise for arguments that the schema of a built-in tool does not allow.
 
     Null counts as not given.
     """
-    known: Mapping[str, Schema] = schema["properties"]
+    known: Mapping[str, JsonSchema] = schema["properties"]
     for name, value in arguments.items():
         if name not in known:
             given = ", ".join(known) or "none"

@@ -17,7 +17,7 @@ from docgraph.mcp.query_tools import QueryTools
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.schema_tools import SchemaTools
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tool import Outcome, Tool, check_arguments
+from docgraph.mcp.tool import Tool, ToolOutcome, check_arguments
 from docgraph.observe import emit
 from docgraph.observe.events import ToolCalled
 
@@ -57,7 +57,7 @@ class Toolbox:
         tool = self._always.get(name) or self._stand_in.get(name)
         return await self.operations.find(call, name) if tool is None else tool
 
-    async def use(self, call: McpCall, tool: Tool, arguments: Mapping[str, Any]) -> Outcome:
+    async def use(self, call: McpCall, tool: Tool, arguments: Mapping[str, Any]) -> ToolOutcome:
         """Run the tool; a rejection is an outcome too, in the form of GraphQL errors."""
         started = time.perf_counter()
         code = ""
@@ -76,7 +76,7 @@ class Toolbox:
         call.report(1, "done")
         return outcome
 
-    def _bound(self, outcome: Outcome) -> Outcome:
+    def _bound(self, outcome: ToolOutcome) -> ToolOutcome:
         """Reject an outcome that is too long and cannot be cut."""
         if len(outcome.text.encode()) > self._largest:
             raise OperationRefused.because(
@@ -97,7 +97,7 @@ def _record(call: McpCall, tool: Tool, code: str, started: float) -> None:
     call.log("warning" if code else "info", outcome)
 
 
-def _reject(error: DocgraphError, call: McpCall) -> Outcome:
+def _reject(error: DocgraphError, call: McpCall) -> ToolOutcome:
     if isinstance(error, StoreError):
         report_failure(error, call.exchange)
-    return Outcome(render_error(error).content.decode(), is_error=True)
+    return ToolOutcome(render_error(error).content.decode(), is_error=True)

@@ -44,7 +44,14 @@ from docgraph.observe.event import (
     StreamTold,
     WorkerLost,
 )
-from docgraph.observe.metric_list import METHODS, METRICS, SECONDS, Labels, RequestTally, Tallies
+from docgraph.observe.metric_list import (
+    METHODS,
+    METRICS,
+    SECONDS,
+    LabelValues,
+    RequestTally,
+    Tallies,
+)
 
 __all__ = ["METRICS", "SECONDS", "Meters", "mark_process_dead"]
 
@@ -252,13 +259,13 @@ class Meters:
         self._metrics["docgraph_http_requests_in_flight"].set(self._in_flight)
         self._metrics["docgraph_http_uploads"].set(self._uploads)
 
-    def _count_requests(self, labels: Labels, tally: RequestTally) -> None:
+    def _count_requests(self, labels: LabelValues, tally: RequestTally) -> None:
         method, service, status = labels
         self._answered.of(method, service, status).inc(tally.count)
         self._bytes.of(service).inc(tally.bytes)
         tally.pour_into(self._durations.of(method, service))
 
-    def _count_commands(self, labels: Labels, tally: RequestTally) -> None:
+    def _count_commands(self, labels: LabelValues, tally: RequestTally) -> None:
         command, ok = labels
         self._sent.of(command, ok).inc(tally.count)
         tally.pour_into(self._command_durations.of(command))

@@ -221,7 +221,7 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 # of prometheus_client cost about ten times as much as an addition, and a request needs half a dozen
 # of them.
 
-Labels = tuple[str, ...]
+LabelValues = tuple[str, ...]
 
 # Upper bounds of the buckets of durations.
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -250,15 +250,18 @@ class Tallies:
     """The tallies of a kind of event by their labels; more than `most` of them are flushed."""
 
     def __init__(
-        self, bounds: Sequence[float], hand_on: Callable[[Labels, RequestTally], None], most: int
+        self,
+        bounds: Sequence[float],
+        hand_on: Callable[[LabelValues, RequestTally], None],
+        most: int,
     ) -> None:
         self._bounds = bounds
         self._hand_on = hand_on
         self._most = most
         self._lock = threading.Lock()  # events come from any thread
-        self._known: dict[Labels, RequestTally] = {}
+        self._known: dict[LabelValues, RequestTally] = {}
 
-    def add(self, labels: Labels, seconds: float | None, size: int = 0) -> None:
+    def add(self, labels: LabelValues, seconds: float | None, size: int = 0) -> None:
         """Add an event; `seconds` is None for events without a duration."""
         with self._lock:
             tally = self._known.get(labels)

@@ -143,7 +143,7 @@ _WORD: Final = re.compile(_TEXTS + r"|[_A-Za-z]\w*|-?\d[\w.+-]*|\.{3}|[^\s,]", r
 _FREQUENT: Final = re.compile(_TEXTS + r"|(?<!\w)-?\d[\w.+-]*", re.DOTALL)
 _NAMED: Final = re.compile(r"\s*(?:query|mutation|subscription)\s+([_A-Za-z]\w*)")
 _SPACE: Final = re.compile(r" (?=[():!\]])|(?<=[(\[$@]) ")
-_Key = tuple[str, str, str]
+_OperationKey = tuple[str, str, str]
 
 
 class OperationTally(msgspec.Struct):
@@ -186,8 +186,8 @@ class OperationStatistics:
         self._now = now
         self._lock = threading.Lock()
         self._begun = now()
-        self._current: dict[_Key, OperationTally] = {}
-        self._previous: dict[_Key, OperationTally] = {}
+        self._current: dict[_OperationKey, OperationTally] = {}
+        self._previous: dict[_OperationKey, OperationTally] = {}
 
     def count(self, event: Event) -> None:
         """Count an operation that has ended; a listener of events."""
@@ -215,7 +215,7 @@ class OperationStatistics:
 
     def load(self) -> list[OperationTally]:
         """Return the operations of all workers; it blocks."""
-        found: dict[_Key, OperationTally] = {}
+        found: dict[_OperationKey, OperationTally] = {}
         for path in sorted(self._directory.glob(f"{_FILES}*.json")):
             try:
                 at, tallies = msgspec.json.decode(path.read_bytes(), type=_Saved)
@@ -232,7 +232,7 @@ class OperationStatistics:
         self._previous = self._current if passed < 2 * WINDOW else {}
         self._current, self._begun = {}, self._now()
 
-    def _find(self, key: _Key) -> OperationTally:
+    def _find(self, key: _OperationKey) -> OperationTally:
         tally = self._current.get(key)
         if tally is None:
             if len(self._current) >= MAX_OPERATIONS:
@@ -241,7 +241,7 @@ class OperationStatistics:
         return tally
 
 
-def _merge(found: dict[_Key, OperationTally], tallies: Iterable[OperationTally]) -> None:
+def _merge(found: dict[_OperationKey, OperationTally], tallies: Iterable[OperationTally]) -> None:
     for tally in tallies:
         key = (tally.app, tally.operation, "" if tally.operation else tally.text)
         known = found.get(key)

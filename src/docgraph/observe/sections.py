@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import HeaderName, Milliseconds, Name, Section, Size
+from docgraph.config.section import ByteSize, HeaderName, Milliseconds, Name, Section
 
 CollectorAddress = Annotated[
     str,
@@ -62,7 +62,7 @@ class Logging(Section, frozen=True):
         ),
     ] = 1000
     max_field_size: Annotated[
-        Size, Meta(description="longest value in a log line; the rest is cut")
+        ByteSize, Meta(description="longest value in a log line; the rest is cut")
     ] = 1024
 
 

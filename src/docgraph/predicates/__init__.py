@@ -27,14 +27,14 @@ from docgraph.predicates.parse import (
 )
 
 __all__ = [
-    "Arguments",
+    "CompiledPredicate",
     "Parameter",
-    "Predicate",
+    "PredicateArguments",
     "PredicateError",
     "PredicateWord",
+    "PredicateWords",
     "Quoted",
     "Truth",
-    "Vocabulary",
     "bind_arguments",
     "compile_predicate",
     "compile_tree",
@@ -45,8 +45,8 @@ __all__ = [
 S = TypeVar("S")
 
 Truth = bool | None
-Predicate = Callable[[Any], Truth]
-Arguments = Mapping[str, tuple[str, ...]]
+CompiledPredicate = Callable[[Any], Truth]
+PredicateArguments = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Parameter:
     is_fixed: bool = False
 
 
-ArgumentBinder = Callable[[PredicateCall, Sequence[Parameter]], Arguments]
+ArgumentBinder = Callable[[PredicateCall, Sequence[Parameter]], PredicateArguments]
 """Which parameters the values without names are for; raises `PredicateError`."""
 
 
@@ -76,16 +76,16 @@ class PredicateWord:
     """
 
     parameters: Sequence[Parameter]
-    build: Callable[[Arguments], Predicate]
+    build: Callable[[PredicateArguments], CompiledPredicate]
 
 
-Vocabulary = Mapping[str, PredicateWord]
+PredicateWords = Mapping[str, PredicateWord]
 
 
-def compile_predicate(text: str, vocabulary: Vocabulary) -> Predicate:
+def compile_predicate(text: str, vocabulary: PredicateWords) -> CompiledPredicate:
     """Compile to a function of the subject; raises `PredicateError` with the column."""
 
-    def compile_call(call: PredicateCall) -> Predicate:
+    def compile_call(call: PredicateCall) -> CompiledPredicate:
         word = vocabulary.get(call.name)
         if word is None:
             known = ", ".join(sorted(vocabulary))
@@ -156,7 +156,7 @@ def _join(
 
 def bind_arguments(
     call: PredicateCall, parameters: Sequence[Parameter], place: ArgumentBinder
-) -> Arguments:
+) -> PredicateArguments:
     """Return the texts of each given parameter; raises `PredicateError` for invalid ones."""
     known = {one.name: one for one in parameters}
     given = {name: values for name, values in call.named if values}
@@ -172,7 +172,7 @@ def bind_arguments(
     return given
 
 
-def place_in_order(call: PredicateCall, parameters: Sequence[Parameter]) -> Arguments:
+def place_in_order(call: PredicateCall, parameters: Sequence[Parameter]) -> PredicateArguments:
     """Assign unnamed values in the order of the parameters; a list gets the rest."""
     left = list(call.values)
     placed: dict[str, tuple[str, ...]] = {}
@@ -187,7 +187,7 @@ def place_in_order(call: PredicateCall, parameters: Sequence[Parameter]) -> Argu
     return placed
 
 
-def _place_at_default(call: PredicateCall, parameters: Sequence[Parameter]) -> Arguments:
+def _place_at_default(call: PredicateCall, parameters: Sequence[Parameter]) -> PredicateArguments:
     """Assign all unnamed values to the default parameter."""
     if not call.values:
         return {}

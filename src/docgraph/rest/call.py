@@ -319,8 +319,8 @@ class RestCall:
         return build_table(cells, self.parameters.keys, shown)
 
 
-Handler = Callable[[RestCall], Awaitable[Answer]]
-Handlers = dict[tuple[ResourceType, str], Handler]
+RestHandler = Callable[[RestCall], Awaitable[Answer]]
+Handlers = dict[tuple[ResourceType, str], RestHandler]
 
 _DEFAULT_MODES = {"POST": WriteMode.INSERT, "PUT": WriteMode.UPDATE, "PATCH": WriteMode.UPDATE}
 _TABLES = frozenset({ResourceType.COLLECTION, ResourceType.AGGREGATION})

@@ -54,7 +54,7 @@ _PATTERNS: Final = (
     "atomic groups (?>…) and \\Z; instead of (?!…) write not with a second pattern"
 )
 
-Key = tuple[str, Any]
+StoredSchemaKey = tuple[str, Any]
 
 
 class InvalidSchema(DefinitionError):
@@ -292,7 +292,9 @@ class Schemas:
         self._lane = lane
         self._generations = generations
         self._generation = -1
-        self._kept: LoadingCache[Key, Validator] = LoadingCache(_KEPT if ttl > 0 else 0, ttl)
+        self._kept: LoadingCache[StoredSchemaKey, Validator] = LoadingCache(
+            _KEPT if ttl > 0 else 0, ttl
+        )
 
     async def find(self, db: str, id: Any) -> Validator:
         """Return the validator of a schema; raise `SchemaUnusable`."""
@@ -323,7 +325,7 @@ class Schemas:
                 found = (coming or {}).get(address) or await self._load_address(address)
                 others[address] = _without_own(found)
 
-    async def _compile_stored(self, key: Key) -> Validator:
+    async def _compile_stored(self, key: StoredSchemaKey) -> Validator:
         db, id = key
         schema = await load_schema(self._store, db, id)
         place = f"schema {db}/{SCHEMA_STORE}/{id}"

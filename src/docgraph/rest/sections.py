@@ -8,19 +8,19 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from docgraph.config.section import Milliseconds, Section, ServiceConfig, Size, Uri, View
+from docgraph.config.section import ByteSize, Milliseconds, Section, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 from docgraph.store.sections import MongoMount
 
-Policy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
+EtagPolicy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
 
 
 class EtagCheckPolicy(Section, frozen=True):
     """When a write has to carry the etag of what it changes."""
 
-    db: Annotated[Policy, Meta(description="for databases")] = "REQUIRED_FOR_DELETE"
-    coll: Annotated[Policy, Meta(description="for collections")] = "REQUIRED_FOR_DELETE"
-    doc: Annotated[Policy, Meta(description="for documents")] = "OPTIONAL"
+    db: Annotated[EtagPolicy, Meta(description="for databases")] = "REQUIRED_FOR_DELETE"
+    coll: Annotated[EtagPolicy, Meta(description="for collections")] = "REQUIRED_FOR_DELETE"
+    doc: Annotated[EtagPolicy, Meta(description="for documents")] = "OPTIONAL"
 
 
 class Mongo(ServiceConfig, frozen=True):
@@ -62,7 +62,7 @@ class Mongo(ServiceConfig, frozen=True):
     schema_cache_ttl: Annotated[
         Milliseconds, Meta(description="time that a JSON schema is kept, in ms")
     ] = 60_000
-    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+    max_body_size: Annotated[ByteSize, Meta(description="largest request body; more is 413")] = (
         16_777_216
     )
 

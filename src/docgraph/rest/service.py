@@ -28,7 +28,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.check import stands_at
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
-from docgraph.rest.call import Context, GetDryRun, Handler, Handlers, RestCall
+from docgraph.rest.call import Context, GetDryRun, Handlers, RestCall, RestHandler
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -173,7 +173,7 @@ class MongoService(Service):
                 raise
             raise rejection from error.__cause__
 
-    async def _run(self, handler: Handler, call: RestCall) -> Answer:
+    async def _run(self, handler: RestHandler, call: RestCall) -> Answer:
         """Run the handler; run it again if a collection was dropped in the meantime.
 
         Then the collection is missing, or a new one exists whose metadata was not read yet.

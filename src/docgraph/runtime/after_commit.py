@@ -16,20 +16,20 @@ from typing import Any, Final, TypeVar
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 
-Work = Callable[[Collection[str]], Awaitable[None]]
+DeferredWork = Callable[[Collection[str]], Awaitable[None]]
 
 
 class AfterCommit:
     """Deferred work by key, each with all items that it has to process."""
 
     def __init__(self) -> None:
-        self._noted: dict[Hashable, tuple[Work, dict[str, None]]] = {}
+        self._noted: dict[Hashable, tuple[DeferredWork, dict[str, None]]] = {}
 
     def enter(self, context: Context) -> None:
         """Record the work that is requested in that context."""
         context.run(_present.set, self)
 
-    def defer(self, key: Hashable, items: Collection[str], work: Work) -> None:
+    def defer(self, key: Hashable, items: Collection[str], work: DeferredWork) -> None:
         """Defer work; work with the same key is merged."""
         _, noted = self._noted.setdefault(key, (work, {}))
         noted.update(dict.fromkeys(items))
@@ -49,7 +49,7 @@ class AfterCommit:
 _present: ContextVar[AfterCommit | None] = ContextVar("gathering", default=None)
 
 
-async def gather(key: Hashable, items: Collection[str], work: Work) -> None:
+async def gather(key: Hashable, items: Collection[str], work: DeferredWork) -> None:
     """Await `work(items)`; while work is deferred, once for the items of all callers."""
     present = _present.get()
     if present is None:

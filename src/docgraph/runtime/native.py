@@ -60,21 +60,21 @@ class NativeBatch(Protocol):
         ...
 
 
-Documents = NativeBatch | Sequence[bytes]
+NativeDocuments = NativeBatch | Sequence[bytes]
 
 
 class NativeProgram(Protocol):
     """A compiled output program."""
 
     def render_list(
-        self, documents: Documents, columns: Columns = (), max_bytes: int | None = None
+        self, documents: NativeDocuments, columns: Columns = (), max_bytes: int | None = None
     ) -> bytes:
         """Return one JSON array; `columns` has a list of JSON texts for each slot."""
         ...
 
     def render_lists(
         self,
-        documents: Documents,
+        documents: NativeDocuments,
         ends: Sequence[int],
         columns: Columns = (),
         max_bytes: int | None = None,
@@ -83,7 +83,7 @@ class NativeProgram(Protocol):
         ...
 
     def render_each(
-        self, documents: Documents, columns: Columns = (), max_bytes: int | None = None
+        self, documents: NativeDocuments, columns: Columns = (), max_bytes: int | None = None
     ) -> list[bytes]:
         """Return one JSON text for each document."""
         ...

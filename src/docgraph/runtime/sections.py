@@ -22,7 +22,7 @@ from docgraph.config.section import (
 )
 from docgraph.exchange.errors import Problem
 
-Origin = Annotated[
+AllowedOrigin = Annotated[
     str,
     Meta(
         pattern=r"^[a-z][a-z0-9+.-]*://[^/\s?#]+\Z",
@@ -170,7 +170,7 @@ class Cors(Section, frozen=True):
 
     section_name: ClassVar[str] = "cors"
     allow_origins: Annotated[
-        tuple[Origin, ...],
+        tuple[AllowedOrigin, ...],
         Meta(
             description="origins that may send credentials; with none, every origin may call "
             "without credentials"

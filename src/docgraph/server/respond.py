@@ -20,7 +20,7 @@ from docgraph.exchange.origin import spell_origin
 from docgraph.server.fields import RawHeaders, read_name, render_field, render_raw_field
 from docgraph.server.interception import pass_bytes
 
-Offload = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
+OffloadCompression = Callable[[Callable[[bytes, str], bytes], bytes, str], Awaitable[bytes]]
 
 _NOSNIFF = b"X-Content-Type-Options: nosniff\r\n"
 # Scripts, images and the like of other origins get nothing; CORS requests are not affected.
@@ -62,7 +62,7 @@ class Responder:
     `trace` are the lines of the request id, and of tracing headers that are returned.
     """
 
-    def __init__(self, cors: CorsPolicy, offload: Offload) -> None:
+    def __init__(self, cors: CorsPolicy, offload: OffloadCompression) -> None:
         self._cors = cors
         self._offload = offload
 

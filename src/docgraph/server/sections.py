@@ -12,13 +12,13 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta
 
 from docgraph.config.section import (
+    ByteSize,
     FilePath,
     Host,
     Milliseconds,
     Port,
     Section,
     ServiceConfig,
-    Size,
     Uri,
     View,
 )
@@ -144,21 +144,23 @@ class ConnectionOptions(Section, frozen=True):
 
     section_name: ClassVar[str] = "connection-options"
     max_header_size: Annotated[
-        Size, Meta(description="longest header line; more is answered with 431")
+        ByteSize, Meta(description="longest header line; more is answered with 431")
     ] = 8192
     max_headers_size: Annotated[
-        Size, Meta(description="size of all headers together; more is answered with 431")
+        ByteSize, Meta(description="size of all headers together; more is answered with 431")
     ] = 32_768
     max_headers: Annotated[
         int, Meta(description="number of headers; more is answered with 431", ge=1, le=10_000)
     ] = 100
-    max_url_size: Annotated[Size, Meta(description="longest URL; more is answered with 414")] = 8192
+    max_url_size: Annotated[
+        ByteSize, Meta(description="longest URL; more is answered with 414")
+    ] = 8192
     max_parameters: Annotated[
         int,
         Meta(description="number of query parameters; more is answered with 400", ge=1, le=10_000),
     ] = 200
     max_body_size: Annotated[
-        Size,
+        ByteSize,
         Meta(
             description="largest request body, whatever a service allows; more is answered with 413"
         ),
@@ -223,14 +225,14 @@ class ConnectionOptions(Section, frozen=True):
         int, Meta(description="the same for one address", ge=1, le=1_000_000)
     ] = 256
     max_uploads_size: Annotated[
-        Size,
+        ByteSize,
         Meta(description="bytes of bodies on their way; with more the largest is given up: 503"),
     ] = 268_435_456
-    max_uploads_size_per_address: Annotated[Size, Meta(description="the same for one address")] = (
-        67_108_864
-    )
+    max_uploads_size_per_address: Annotated[
+        ByteSize, Meta(description="the same for one address")
+    ] = 67_108_864
     max_unread_size: Annotated[
-        Size | None,
+        ByteSize | None,
         Meta(
             description="bytes of answers that their clients have not read yet; with more the one "
             "that is read for longest is given up; null: 256 MiB, and at most a third of what the "
@@ -242,7 +244,7 @@ class ConnectionOptions(Section, frozen=True):
         Meta(description="whether WebSocket messages are compressed for clients that offer it"),
     ] = True
     max_answer_bytes: Annotated[
-        Size | None,
+        ByteSize | None,
         Meta(
             description="memory of a worker process for the large answers that it builds at the "
             "same time; more wait, then 503; null: a third of what the memory limit of the process "

@@ -310,7 +310,7 @@ def _read_listed(document: Mapping[str, Any]) -> Listed:
 
 _LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own
 
-Key = tuple[str, str | None, bytes | None]
+MetadataKey = tuple[str, str | None, bytes | None]
 
 
 def metadata_id(collection: str | None) -> str:
@@ -325,7 +325,9 @@ class Metadata:
         self._store = store
         self._generations = generations
         self._generation = -1
-        self._kept: LoadingCache[Key, Document | None] = LoadingCache(_KEPT if ttl > 0 else 0, ttl)
+        self._kept: LoadingCache[MetadataKey, Document | None] = LoadingCache(
+            _KEPT if ttl > 0 else 0, ttl
+        )
 
     async def find(
         self,
@@ -352,7 +354,7 @@ class Metadata:
         """Cancel the loads in progress."""
         await self._kept.close()
 
-    async def _load(self, key: Key) -> Document | None:
+    async def _load(self, key: MetadataKey) -> Document | None:
         db, collection, _ = key
         return await self._store.reads.find_one(
             db,

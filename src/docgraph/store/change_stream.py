@@ -151,7 +151,7 @@ class ChangeEvents:
 
 _PAUSE = 0.2  # seconds before a stream that ended is opened again
 
-ResumeToken = Mapping[str, Any] | None
+ResumeToken = Mapping[str, Any]
 
 
 class Follower:
@@ -163,7 +163,7 @@ class Follower:
 
     def __init__(
         self,
-        open_stream: Callable[[ResumeToken], ChangeEvents],
+        open_stream: Callable[[ResumeToken | None], ChangeEvents],
         *,
         catch_up: Callable[[], Awaitable[None]],
         take: Callable[[Document], Awaitable[None]],
@@ -171,7 +171,7 @@ class Follower:
         self._open_stream = open_stream
         self._catch_up = catch_up
         self._take = take
-        self._resume: ResumeToken = None
+        self._resume: ResumeToken | None = None
         self._opened = asyncio.Event()
 
     @property

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
-from docgraph.exchange.data import Consistency, Document
+from docgraph.exchange.data import Consistency, Document, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
@@ -28,7 +28,6 @@ from docgraph.store.driver.errors import StoreDenied, explain
 from docgraph.store.exact import keep_names, to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE, find_roots, move_below
 
-Stages = Sequence[Mapping[str, Any]]
 Collation = Mapping[str, Any] | None
 R = TypeVar("R")
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from bson.errors import BSONError
 from pymongo.errors import OperationFailure
 
-from docgraph.exchange.data import Consistency, Document
+from docgraph.exchange.data import CollectionName, Consistency, Document, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
@@ -46,7 +46,6 @@ CANNOT_RUN: Final = "MongoDB cannot run this"
 CHECK_ARGUMENTS: Final = "compare its arguments with the reference of MongoDB"
 
 T = TypeVar("T")
-StatsKey = tuple[str, str]
 
 _KEPT: Final = 1_000  # collections
 _TTL: Final = 10.0  # seconds
@@ -117,11 +116,11 @@ class CollectionStats:
 
     def __init__(self, commands: Commands) -> None:
         self._commands = commands
-        self._counts: LoadingCache[StatsKey, int | None] = LoadingCache(_KEPT, _TTL)
-        self._indexes: LoadingCache[StatsKey, tuple[Index, ...] | None] = LoadingCache(_KEPT, _TTL)
-        self._collations: LoadingCache[StatsKey, bytes | None] = LoadingCache(_KEPT, _TTL)
-        self._operators: LoadingCache[tuple[str, str], bool] = LoadingCache(_KEPT)
-        self._sorting: LoadingCache[bytes, frozenset[str] | None] = LoadingCache(_KEPT, _TTL)
+        self._counts = LoadingCache[CollectionName, int | None](_KEPT, _TTL)
+        self._indexes = LoadingCache[CollectionName, tuple[Index, ...] | None](_KEPT, _TTL)
+        self._collations = LoadingCache[CollectionName, bytes | None](_KEPT, _TTL)
+        self._operators = LoadingCache[tuple[str, str], bool](_KEPT)
+        self._sorting = LoadingCache[bytes, frozenset[str] | None](_KEPT, _TTL)
 
     async def count(self, db: str, collection: str) -> int | None:
         """Return the estimated number of documents; 0 if the collection does not exist."""
@@ -153,7 +152,9 @@ class CollectionStats:
             known = await self._load_collation(place, deadline)
         return known
 
-    async def sorting_indexes(self, place: StatsKey, command: Document) -> frozenset[str] | None:
+    async def sorting_indexes(
+        self, place: CollectionName, command: Document
+    ) -> frozenset[str] | None:
         """Return the indexes that provide the order of a `find`; none if it sorts in memory.
 
         A single one also provides it when the query names it as its hint.
@@ -176,7 +177,7 @@ class CollectionStats:
 
         return await _load_or_none(lambda: self._sorting.get(key, load))
 
-    async def _explain(self, place: StatsKey, command: Document) -> frozenset[str] | None:
+    async def _explain(self, place: CollectionName, command: Document) -> frozenset[str] | None:
         deadline = Deadline.after_ms(_PATIENCE_MS)
         try:
             plan = read_plan(await self._commands.explain(place[0], command, deadline))
@@ -204,7 +205,7 @@ class CollectionStats:
             return None
         return bool(names)
 
-    async def refuses_operator(self, name: str, kind: str, place: StatsKey) -> bool:
+    async def refuses_operator(self, name: str, kind: str, place: CollectionName) -> bool:
         """Return whether the database has no such operator; checked once for each."""
 
         async def try_probes(_: tuple[str, str]) -> bool:
@@ -215,14 +216,14 @@ class CollectionStats:
 
         return await self._operators.get((kind, name), try_probes)
 
-    async def _is_unknown(self, stage: Document, place: StatsKey) -> bool:
+    async def _is_unknown(self, stage: Document, place: CollectionName) -> bool:
         pipeline: list[Document] = [{"$match": {"_id": {"$in": []}}}, stage]
         command: Document = {"aggregate": place[1], "pipeline": pipeline, "cursor": {}}
         error = await _find_error(lambda until: self._commands.fetch(place[0], {**command}, until))
         cause = None if error is None else error.__cause__
         return isinstance(cause, OperationFailure) and bool(_UNKNOWN.search(str(cause)))
 
-    async def find_refused(self, stages: Sequence[Mapping[str, Any]], place: StatsKey) -> list[int]:
+    async def find_refused(self, stages: Stages, place: CollectionName) -> list[int]:
         """Return the positions of the stages that the database rejects for every document.
 
         No stored document is read: stages are parsed, or run over synthetic documents. A trial that
@@ -241,7 +242,7 @@ class CollectionStats:
         parsed = [number for number in tried if number not in refused]
         return sorted(refused | await self._find_failing(stages, parsed, place))
 
-    async def _refuses(self, stages: list[Mapping[str, Any]], place: StatsKey) -> bool:
+    async def _refuses(self, stages: list[Mapping[str, Any]], place: CollectionName) -> bool:
         command = _build_trial(stages, place[1])
         return bool(
             await _find_fault(
@@ -250,7 +251,7 @@ class CollectionStats:
         )
 
     async def _find_failing(
-        self, stages: Sequence[Mapping[str, Any]], numbers: Sequence[int], place: StatsKey
+        self, stages: Stages, numbers: Sequence[int], place: CollectionName
     ) -> set[int]:
         """Return the stages that fail with the same error for all synthetic documents."""
         run = [number for number in numbers if can_be_run(stages[number])]
@@ -264,7 +265,7 @@ class CollectionStats:
             failing |= {number for number in group if await self._fails(stages[number], place)}
         return failing
 
-    async def _fails(self, stage: Mapping[str, Any], place: StatsKey) -> bool:
+    async def _fails(self, stage: Mapping[str, Any], place: CollectionName) -> bool:
         faults: set[str] = set()
         for document in build_documents(stage):
             faults.add(await self._run_stages([stage], document, place))
@@ -273,25 +274,25 @@ class CollectionStats:
         return True
 
     async def _run_stages(
-        self, stages: list[Mapping[str, Any]], document: Document, place: StatsKey
+        self, stages: list[Mapping[str, Any]], document: Document, place: CollectionName
     ) -> str:
         command = build_run(stages, document, place[1])
         return await _find_fault(
             stages, lambda until: self._commands.fetch(place[0], {**command}, until)
         )
 
-    async def check_stream(self, place: StatsKey) -> None:
+    async def check_stream(self, place: CollectionName) -> None:
         """Raise the reason why the collection has no change stream; none is opened."""
         stages: list[Document] = [{"$changeStream": {}}]
         command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
         await self._commands.explain(place[0], command, Deadline.after_ms(_PATIENCE_MS))
 
-    async def can_run(self, place: StatsKey) -> bool:
+    async def can_run(self, place: CollectionName) -> bool:
         """Whether the database can run stages over synthetic documents: from MongoDB 6.0 on."""
         return not await self._run_stages([], {}, place)
 
     async def run_over(
-        self, stage: Mapping[str, Any], documents: Sequence[Document], place: StatsKey
+        self, stage: Mapping[str, Any], documents: Sequence[Document], place: CollectionName
     ) -> list[Document] | None:
         """Return the results of a stage for synthetic documents; None where it fails.
 
@@ -319,13 +320,13 @@ class CollectionStats:
         own = (self._counts, self._indexes, self._collations, self._operators, self._sorting)
         await close_all(*own)
 
-    async def _load_count(self, place: StatsKey) -> int | None:
+    async def _load_count(self, place: CollectionName) -> int | None:
         stages: list[Document] = [{"$collStats": {"count": {}}}]
         command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
         found = await self._fetch(place, command)
         return None if found is None else sum(int(one.get("count", 0)) for one in found)
 
-    async def _load_indexes(self, place: StatsKey) -> tuple[Index, ...] | None:
+    async def _load_indexes(self, place: CollectionName) -> tuple[Index, ...] | None:
         command: Document = {"listIndexes": place[1], "cursor": {"batchSize": _MAX_INDEXES}}
         found = await self._fetch(place, command)
         if found is None:
@@ -334,7 +335,9 @@ class CollectionStats:
         own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
         return tuple(Index.read(one, own) for one in found)
 
-    async def _load_collation(self, place: StatsKey, until: Deadline | None = None) -> bytes | None:
+    async def _load_collation(
+        self, place: CollectionName, until: Deadline | None = None
+    ) -> bytes | None:
         command: Document = {"listCollections": 1, "filter": {"name": place[1]}, "cursor": {}}
         found = await self._fetch(place, command, until)
         if not found:
@@ -343,7 +346,7 @@ class CollectionStats:
         return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
 
     async def _fetch(
-        self, place: StatsKey, command: Document, until: Deadline | None = None
+        self, place: CollectionName, command: Document, until: Deadline | None = None
     ) -> list[Document] | None:
         check_namespace(*place)
         if not self._commands.has_server(writing=False):

@@ -18,7 +18,7 @@ _MAX_SKIP = (1 << 63) - 1
 # tries all combinations, and does not stop at `maxTimeMS`.
 _MAX_NUMBERS: Final = 3
 
-Sort = Mapping[str, Any] | Sequence[tuple[str, Any]]
+SortArgument = Mapping[str, Any] | Sequence[tuple[str, Any]]
 
 
 def check_limit(limit: int) -> None:
@@ -33,7 +33,7 @@ def check_skip(skip: int) -> None:
         raise QueryError("skip must be a whole number, not less than 0")
 
 
-def read_sort(sort: Sort | None) -> dict[str, Any]:
+def read_sort(sort: SortArgument | None) -> dict[str, Any]:
     """Convert a sort in either form to the document that the database expects."""
     if not sort:
         return {}

@@ -29,7 +29,9 @@ _Subject = TypeVar("_Subject", Read, Write, list[Document])
 _Returned = TypeVar("_Returned", Read, Write, list[Document], WriteResult)
 
 # The interceptor, and its method for the point.
-_Step = tuple[DataInterceptor, Callable[[Exchange | None, Resource, _Subject], Awaitable[_Subject]]]
+_InterceptStep = tuple[
+    DataInterceptor, Callable[[Exchange | None, Resource, _Subject], Awaitable[_Subject]]
+]
 
 
 class Interceptors:
@@ -43,13 +45,13 @@ class Interceptors:
         """Add interceptors; the store exists before the plugins that receive it."""
         self._installed += interceptors
         self._installed.sort(key=lambda interceptor: interceptor.priority)
-        self._before_read: list[_Step[Read]] = [
+        self._before_read: list[_InterceptStep[Read]] = [
             (one, one.before_read) for one in self._standing_at(DataPoint.BEFORE_READ)
         ]
-        self._after_read: list[_Step[list[Document]]] = [
+        self._after_read: list[_InterceptStep[list[Document]]] = [
             (one, one.after_read) for one in self._standing_at(DataPoint.AFTER_READ)
         ]
-        self._before_write: list[_Step[Write]] = [
+        self._before_write: list[_InterceptStep[Write]] = [
             (one, one.before_write) for one in self._standing_at(DataPoint.BEFORE_WRITE)
         ]
         self._after_write = self._standing_at(DataPoint.AFTER_WRITE)
@@ -121,7 +123,7 @@ class Interceptors:
 
 async def _run(
     point: DataPoint,
-    steps: Sequence[_Step[_Subject]],
+    steps: Sequence[_InterceptStep[_Subject]],
     exchange: Exchange | None,
     resource: Resource,
     subject: _Subject,

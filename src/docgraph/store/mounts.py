@@ -15,7 +15,7 @@ from functools import lru_cache
 
 from docgraph.exchange.data import Resource, ResourceType
 from docgraph.exchange.errors import RequestError, SecurityViolation, StartupError
-from docgraph.exchange.request import parse_path
+from docgraph.exchange.request import Segments, parse_path
 from docgraph.store.sections import MongoMount
 
 METADATA_STORE = "_properties"
@@ -45,8 +45,6 @@ _MAX_DATABASE = 63  # bytes
 _DOCUMENT = 3  # segments of the path of a document
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _LABEL = re.compile(r"host\[(\d+)\]")
-
-Segments = tuple[str, ...]
 
 
 class ReservedResource(RequestError):

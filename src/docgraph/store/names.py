@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from docgraph.exchange.data import Resource
+from docgraph.exchange.data import FieldPath, Resource
 from docgraph.exchange.errors import QueryError, SecurityViolation
 
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
@@ -76,10 +76,8 @@ def _is_text(name: object) -> bool:
 # keys are compared twice: with all steps, which is certain, and without positions, which is
 # possible. `$` and `$[…]` are always positions.
 
-Steps = tuple[str, ...]
 
-
-def split_key(key: str) -> Steps:
+def split_key(key: str) -> FieldPath:
     """Return the steps of a key, without those that can only be positions."""
     first, *rest = key.split(".")
     return (first, *(step for step in rest if step[:1] != "$"))
@@ -90,39 +88,39 @@ def is_number(step: str) -> bool:
     return step.isascii() and step.isdigit()
 
 
-def may_overlap(left: Steps, right: Steps) -> bool:
+def may_overlap(left: FieldPath, right: FieldPath) -> bool:
     """Check if one could be at or below the other."""
     left, right = _without_positions(left), _without_positions(right)
     length = min(len(left), len(right))
     return left[:length] == right[:length]
 
 
-def _may_be_within(path: Steps, key: Steps) -> bool:
+def _may_be_within(path: FieldPath, key: FieldPath) -> bool:
     key = _without_positions(key)
     return _without_positions(path)[: len(key)] == key
 
 
-def _without_positions(steps: Steps) -> Steps:
+def _without_positions(steps: FieldPath) -> FieldPath:
     return (*steps[:1], *(step for step in steps[1:] if not is_number(step)))
 
 
 class Written(NamedTuple):
     """A written path; not `is_exact`: the written parts below or around it are not known."""
 
-    path: Steps
+    path: FieldPath
     is_exact: bool = True
 
-    def may_touch(self, key: Steps) -> bool:
+    def may_touch(self, key: FieldPath) -> bool:
         """Check if something at or below the key is written, or could be."""
         if self.is_exact:
             return _may_be_within(self.path, key)
         return may_overlap(self.path, key)
 
-    def is_within(self, key: Steps) -> bool:
+    def is_within(self, key: FieldPath) -> bool:
         """Check if everything written is certainly at or below the key."""
         return self.path[: len(key)] == key
 
-    def is_outside(self, key: Steps) -> bool:
+    def is_outside(self, key: FieldPath) -> bool:
         """Check if something is certainly written that is not at or below the key."""
         return self.is_exact and not _may_be_within(self.path, key)
 

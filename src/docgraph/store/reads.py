@@ -13,7 +13,7 @@ from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.portions import Take, hand_over
-from docgraph.store.find import Sort, build_aggregate, build_count, build_find, read_sort
+from docgraph.store.find import SortArgument, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.row_filters import FencedFind, check_collations, find_grounds, restrict
 from docgraph.store.guard.shield import (
@@ -55,7 +55,7 @@ class StoreReads:
         limit: int,
         deadline: Deadline,
         projection: Mapping[str, Any] | None = None,
-        sort: Sort | None = None,
+        sort: SortArgument | None = None,
         skip: int = 0,
         hint: Any = None,
         comment: Any = None,
@@ -128,7 +128,7 @@ class StoreReads:
         filter: Mapping[str, Any],
         *,
         deadline: Deadline,
-        sort: Sort | None = None,
+        sort: SortArgument | None = None,
         rows: Rows | None = None,
     ) -> QueryPlan:
         """Return how the database would find these documents of a mapping; none is read."""
@@ -154,7 +154,7 @@ class StoreReads:
         *,
         deadline: Deadline,
         projection: Mapping[str, Any] | None = None,
-        sort: Sort | None = None,
+        sort: SortArgument | None = None,
         comment: Any = None,
         rows: Rows | None = None,
         reveal: Iterable[RevealKey] = (),

@@ -26,7 +26,7 @@ from docgraph.runtime.native import report_native
 from docgraph.runtime.tasks import Outage
 from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.availability import Availability
-from docgraph.store.driver.client import Client, build_client, close_client
+from docgraph.store.driver.client import DriverClient, build_client, close_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.connection_status import ConnectionStatus, Fault
 from docgraph.store.driver.errors import translated
@@ -55,9 +55,9 @@ class Store:
 
     def __init__(  # noqa: PLR0913 - what differs between processes
         self,
-        client: Client,
+        client: DriverClient,
         *,
-        stream_client: Client | None = None,
+        stream_client: DriverClient | None = None,
         policy: Policy | None = None,
         guard: Guard | None = None,
         ceiling_ms: int = 300_000,
@@ -232,7 +232,7 @@ class ClientProvider(Provider):
     def __init__(self, config: PluginConfig, store: Store) -> None:
         self._store = store
 
-    def get(self) -> Client:
+    def get(self) -> DriverClient:
         """Return the client that the store itself uses."""
         return self._store.client
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from bson import ObjectId, Timestamp
 from bson.raw_bson import RawBSONDocument
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
@@ -24,7 +24,7 @@ from docgraph.exchange.errors import (
 from docgraph.runtime import LruDict
 from docgraph.store.change_stream import ChangeEvents
 from docgraph.store.change_visibility import DocumentPipelines, shorten_large
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.lenient_decode import decode_event
 from docgraph.store.driver.timed_commands import Observed
@@ -41,8 +41,6 @@ from docgraph.store.guard.shield import Guard, Rows
 from docgraph.store.guard.shown import Paths, Shown
 from docgraph.store.guard.stage_checks import STREAM_STAGES, Policy, check_pipeline
 from docgraph.store.names import check_database, check_namespace
-
-Stages = Sequence[Mapping[str, Any]]
 
 _IMAGES: Final = "changeStreamPreAndPostImages"
 _BOTH_IMAGES: Final = dict.fromkeys(
@@ -82,7 +80,7 @@ class PrimaryState(NamedTuple):
 class StoreStreams:
     """The operations on change streams (`Store.streams`)."""
 
-    client: Client
+    client: DriverClient
     policy: Policy
     guard: Guard
     commands: Commands

@@ -41,7 +41,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.exchange.exchange import Exchange, Transaction
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.collection_uuid import Pin
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import MAJORITY
@@ -79,7 +79,7 @@ class Done:
 class OpenTransaction(Transaction):
     """A transaction in progress."""
 
-    def __init__(self, client: Client, session: AsyncClientSession) -> None:
+    def __init__(self, client: DriverClient, session: AsyncClientSession) -> None:
         self.session = session
         self.pin = Pin(client, session)
         self.kept: dict[Any, Any] = {}
@@ -150,7 +150,7 @@ def is_usable(transaction: Transaction | None) -> TypeGuard[OpenTransaction]:
     return isinstance(transaction, OpenTransaction) and transaction.is_open
 
 
-def check_transactions(client: Client) -> None:
+def check_transactions(client: DriverClient) -> None:
     """Reject with 501 if the database is known to have no transactions."""
     known = client.topology_description.server_descriptions().values()
     if any(one.server_type == SERVER_TYPE.Standalone for one in known):
@@ -161,7 +161,7 @@ def check_transactions(client: Client) -> None:
 
 
 @asynccontextmanager
-async def open_transaction(client: Client) -> AsyncIterator[OpenTransaction]:
+async def open_transaction(client: DriverClient) -> AsyncIterator[OpenTransaction]:
     """Open a transaction that can begin several times; close its session at the end."""
     transaction = OpenTransaction(client, client.start_session(causal_consistency=False))
     try:

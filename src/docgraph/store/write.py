@@ -51,7 +51,7 @@ from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.write_effects import list_operations
 from docgraph.store.transaction import OpenTransaction
 
-Session = AsyncClientSession | None
+DriverSession = AsyncClientSession | None
 Comment = Document | None
 
 _MAJORITY = WriteConcern(MAJORITY)
@@ -187,7 +187,7 @@ def check_shape(write: Write) -> None:
 
 
 async def _insert(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     # As a copy: the caller's own document is not changed.
     documents = [one if "_id" in one else {"_id": ObjectId(), **one} for one in write.documents]
@@ -205,7 +205,7 @@ async def _insert(
 
 
 async def _replace(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     if len(write.documents) > 1 or not write.ordered:
         return await _replace_many(target, write, session, comment)
@@ -258,7 +258,7 @@ def _find_replaced(document: Document, write: Write) -> Mapping[str, Any]:
 
 
 async def _replace_many(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     requests = [
         ReplaceOne(_find_replaced(document, write), document, write.upsert)
@@ -275,7 +275,7 @@ async def _replace_many(
 
 
 async def _update(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     run = target.update_many if write.many else target.update_one
     result = await run(
@@ -289,7 +289,7 @@ async def _update(
 
 
 async def _delete(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     run = target.delete_many if write.many else target.delete_one
     # Outside of a transaction the name alone is used: a delete does not create a collection.
@@ -299,7 +299,7 @@ async def _delete(
 
 
 async def _create(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     """Create the collection; an existing one is not changed."""
     options: dict[str, Any] = {"comment": comment} if comment else {}
@@ -318,7 +318,7 @@ async def _create(
 
 
 async def _drop(
-    target: AsyncCollection[Document], write: Write, session: Session, comment: Comment
+    target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     await target.drop(comment=comment)
     return WriteResult(deleted=1)

@@ -19,7 +19,7 @@ from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.after_commit import AfterCommit, ShieldedTasks
 from docgraph.runtime.backoff import growing_pauses
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.collection_uuid import find_collection, pinned
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import CollectionGone
@@ -51,7 +51,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds
 class StoreWrites:
     """The write operations (`Store.writes`)."""
 
-    client: Client
+    client: DriverClient
     policy: Policy
     guard: Guard
     interceptors: Interceptors

@@ -1,11 +1,10 @@
 """Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
 
-from docgraph.exchange.data import TrustedDocument
+from docgraph.exchange.data import FieldPath, TrustedDocument
 from docgraph.variables.compilation import GRAPHQL, REST, Placeholder, Vocabulary
 from docgraph.variables.compile_stages import flatten_stages
 from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
 from docgraph.variables.paths import (
-    Path,
     ValueOrigin,
     VariableName,
     compile_field,
@@ -23,7 +22,12 @@ from docgraph.variables.placement import (
 )
 from docgraph.variables.resolvers import BUILT_IN, Resolvers, Scope, Variables
 from docgraph.variables.shapes import StagePart, UnknownOperator, find_shape
-from docgraph.variables.template import Context, Template, compile_template, inspect_template
+from docgraph.variables.template import (
+    Template,
+    TemplateContext,
+    compile_template,
+    inspect_template,
+)
 from docgraph.variables.value_marks import (
     MATCH_NOTHING,
     NOTHING,
@@ -41,15 +45,15 @@ __all__ = [
     "REST",
     "UNBOUND",
     "CallerDocument",
-    "Context",
+    "FieldPath",
     "Flaw",
     "NotBound",
-    "Path",
     "Placeholder",
     "Resolvers",
     "Scope",
     "StagePart",
     "Template",
+    "TemplateContext",
     "TemplateError",
     "TrustedDocument",
     "UnknownOperator",

@@ -34,7 +34,7 @@ from docgraph.variables.filters import FILTER, WHOLE_FILTER
 from docgraph.variables.resolvers import Scope
 from docgraph.variables.value_marks import MATCH_NOTHING, NOTHING
 
-Build = Callable[[Compilation, Any, PartPath, Position], Render]
+BuildStage = Callable[[Compilation, Any, PartPath, Position], Render]
 
 # Stages whose fields the database can check one by one.
 _COMPUTED = frozenset({"$project", "$addFields", "$set", "$group"})

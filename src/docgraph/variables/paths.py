@@ -17,9 +17,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
+from docgraph.exchange.data import FieldPath
 from docgraph.variables.value_marks import UNBOUND
-
-Path = tuple[str, ...]
 
 _STEP = re.compile(
     r"""
@@ -33,7 +32,7 @@ _STEP = re.compile(
 
 
 @lru_cache(maxsize=1024)  # the same few names, of mappings and rules, in every request
-def parse_path(text: str) -> Path:
+def parse_path(text: str) -> FieldPath:
     """Return the steps of a path; an index is a step of digits. ValueError names the column."""
     steps: list[str] = []
     position = 0
@@ -51,7 +50,7 @@ def parse_path(text: str) -> Path:
 _FIELD_STEP = re.compile(r"""[^.\[]+ | \[ (\d+ | '[^']*' | "[^"]*") \]""", re.VERBOSE)
 
 
-def parse_field_path(text: str) -> Path:
+def parse_field_path(text: str) -> FieldPath:
     """Return the steps of a path to a field; names may contain what `parse_path` rejects."""
     steps: list[str] = []
     position = 0
@@ -68,7 +67,7 @@ def parse_field_path(text: str) -> Path:
     return tuple(steps)
 
 
-def render_path(path: Path) -> str:
+def render_path(path: FieldPath) -> str:
     """Render the path in dot notation, as far as that is possible (for projections)."""
     steps = []
     for step in path:
@@ -78,7 +77,7 @@ def render_path(path: Path) -> str:
     return ".".join(steps)
 
 
-def get_value(value: Any, path: Path) -> Any:
+def get_value(value: Any, path: FieldPath) -> Any:
     """Return the value at the path, or UNBOUND."""
     for step in path:
         if type(value) is dict or isinstance(value, Mapping):
@@ -97,7 +96,7 @@ def get_value(value: Any, path: Path) -> Any:
     return value
 
 
-def get_bound(value: Any, path: Path) -> Any:
+def get_bound(value: Any, path: FieldPath) -> Any:
     """Return what `get_field` finds, or UNBOUND if it is missing; of arrays, existing elements."""
     for position, step in enumerate(path):
         if isinstance(value, list) and not step.isdigit():
@@ -109,7 +108,7 @@ def get_bound(value: Any, path: Path) -> Any:
     return value
 
 
-def get_field(value: Any, path: Path) -> Any:
+def get_field(value: Any, path: FieldPath) -> Any:
     """Return a field: an index selects an array element, a name maps over it, absent is None."""
     for position, step in enumerate(path):
         if isinstance(value, dict):
@@ -131,7 +130,7 @@ def _open_reference(value: Any) -> Mapping[str, Any]:
     return {} if as_document is None else as_document()
 
 
-def compile_field(path: Path) -> Callable[[Any], Any]:
+def compile_field(path: FieldPath) -> Callable[[Any], Any]:
     """Compile `get_field` for one path; the common path of one step costs one lookup."""
     if len(path) != 1:
         return lambda document: get_field(document, path)
@@ -168,7 +167,7 @@ class VariableName:
     name: str
     source: ValueOrigin
     head: str  # the argument, or the variable without its @
-    path: Path = ()
+    path: FieldPath = ()
 
 
 def parse_reference(name: str) -> VariableName:

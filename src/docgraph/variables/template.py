@@ -29,10 +29,12 @@ from docgraph.variables.resolvers import Scope
 from docgraph.variables.shapes import StagePart, UnknownOperator
 from docgraph.variables.value_marks import MATCH_NOTHING, NO_DOCUMENTS, NOTHING
 
-Context = Literal["filter", "stages", "sort", "plain", "number", "condition", "value", "expression"]
+TemplateContext = Literal[
+    "filter", "stages", "sort", "plain", "number", "condition", "value", "expression"
+]
 
 _KEPT_DECISIONS = 16
-_POSITIONS: Mapping[Context, Position] = {
+_POSITIONS: Mapping[TemplateContext, Position] = {
     "filter": WHOLE_FILTER,
     "stages": STAGES,
     "sort": SORT,
@@ -56,7 +58,7 @@ class Template:
     """
 
     source: Any
-    context: Context
+    context: TemplateContext
     names: frozenset[str]
     foreign_keys: frozenset[str]
     root_paths: frozenset[str]
@@ -135,7 +137,7 @@ def _split(source: Any, vocabulary: Vocabulary) -> list[Any]:
 
 
 def compile_template(
-    source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
+    source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: TemplateContext
 ) -> Template:
     """Compile; raise `TemplateError` with every flaw and its location inside the template."""
     template, flaws = inspect_template(source, vocabulary=vocabulary, context=context)
@@ -145,7 +147,7 @@ def compile_template(
 
 
 def inspect_template(
-    source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: Context
+    source: Any, *, vocabulary: Vocabulary = GRAPHQL, context: TemplateContext
 ) -> tuple[Template, list[Flaw]]:
     """Return the template as far as it can be compiled, and its flaws, for checkers."""
     compilation = Compilation(vocabulary, is_relation=context in ("filter", "stages"))

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
-from docgraph.config.section import Milliseconds, ServiceConfig, Size, Uri
+from docgraph.config.section import ByteSize, Milliseconds, ServiceConfig, Uri
 
 
 class Tools(ServiceConfig, frozen=True):
@@ -16,7 +16,7 @@ class Tools(ServiceConfig, frozen=True):
     enabled: Annotated[bool, Meta(description="whether the service is on")] = True
     uri: Annotated[Uri, Meta(description="path above the tools")] = "/_tools"
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
-    max_body_size: Annotated[Size, Meta(description="largest request body; more is 413")] = (
+    max_body_size: Annotated[ByteSize, Meta(description="largest request body; more is 413")] = (
         2_097_152
     )
     query_time_limit: Annotated[

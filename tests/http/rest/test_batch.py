@@ -17,7 +17,7 @@ from docgraph.observe.events import RequestFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.service import MongoService
 from docgraph.store import writes
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import DriverClient
 from tests.http.batches import answers_of, entry, failed_entry
 from tests.http.harness import Document, Mongo, Reply, failing, listening
 from tests.http.hosts import module_application
@@ -429,7 +429,7 @@ class SessionTaker(DataInterceptor):
 
     name: ClassVar[str] = "session-taker"
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: DriverClient) -> None:
         self._client = client
         self.taken: list[AsyncClientSession] = []
 

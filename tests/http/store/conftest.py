@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.store import Client, Store, open_store
+from docgraph.store import DriverClient, Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
 
@@ -24,13 +24,13 @@ async def opened(mongo_uri: str) -> AsyncIterator[Store]:
 
 
 @pytest.fixture
-def client(opened: Store) -> Client:
+def client(opened: Store) -> DriverClient:
     """The client of this test."""
     return opened.client
 
 
 @pytest.fixture
-def store(client: Client) -> Store:
+def store(client: DriverClient) -> Store:
     """A store without guards and interceptors."""
     return Store(client)
 

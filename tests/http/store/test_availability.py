@@ -14,7 +14,7 @@ from docgraph.observe import Event
 from docgraph.observe.events import BackgroundFailed, DatabaseFound, DatabaseRefused
 from docgraph.store.driver import availability as looking
 from docgraph.store.driver.availability import Availability
-from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.client import DriverClient, build_client
 from docgraph.store.driver.connection_status import ConnectionStatus, Refused
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.sections import MClient
@@ -27,7 +27,7 @@ CONTACT = ConnectionStatus("db:1", "ann", "docgraph.yml:3")
 
 
 @pytest.fixture
-async def own_client(mongo_uri: str) -> AsyncIterator[Client]:
+async def own_client(mongo_uri: str) -> AsyncIterator[DriverClient]:
     """A client that has not connected yet."""
     client = build_client(MClient(min_pool_size=0), mongo_uri)
     yield client
@@ -35,7 +35,7 @@ async def own_client(mongo_uri: str) -> AsyncIterator[Client]:
     await client.close()
 
 
-async def test_the_first_looks_come_soon_and_the_pauses_grow(own_client: Client) -> None:
+async def test_the_first_looks_come_soon_and_the_pauses_grow(own_client: DriverClient) -> None:
     pauses: list[float] = []
     enough = asyncio.Event()
 
@@ -56,7 +56,7 @@ async def test_the_first_looks_come_soon_and_the_pauses_grow(own_client: Client)
 
 
 async def test_an_unexpected_error_is_told_and_it_is_looked_again(
-    own_client: Client, monkeypatch: pytest.MonkeyPatch, events: list[Event]
+    own_client: DriverClient, monkeypatch: pytest.MonkeyPatch, events: list[Event]
 ) -> None:
     connect, attempts = own_client.aconnect, 0
 
@@ -81,7 +81,7 @@ async def test_an_unexpected_error_is_told_and_it_is_looked_again(
 
 
 async def test_a_server_that_cannot_tell_our_rights_is_as_good_as_any(
-    own_client: Client, mongo_client: Mongo, events: list[Event]
+    own_client: DriverClient, mongo_client: Mongo, events: list[Event]
 ) -> None:
     command_not_found = 59
     availability = Availability(own_client)
@@ -95,7 +95,7 @@ async def test_a_server_that_cannot_tell_our_rights_is_as_good_as_any(
     assert [type(one) for one in events if isinstance(one, DatabaseFound)] == [DatabaseFound]
 
 
-async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
+async def test_no_task_is_left_when_it_is_stopped(own_client: DriverClient) -> None:
     before = {task.get_name() for task in asyncio.all_tasks()}
     availability = Availability(own_client)
     availability.start()
@@ -109,7 +109,7 @@ async def test_no_task_is_left_when_it_is_stopped(own_client: Client) -> None:
 
 
 async def test_a_refusal_that_a_command_noticed_first_is_explained(
-    own_client: Client, monkeypatch: pytest.MonkeyPatch
+    own_client: DriverClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands end with the explanation: there is no log of theirs to look into."""
     waits = Waits()
@@ -129,7 +129,7 @@ async def test_a_refusal_that_a_command_noticed_first_is_explained(
 
 
 async def test_servers_that_refuse_our_login_are_away_after_a_second(
-    own_client: Client, monkeypatch: pytest.MonkeyPatch, events: list[Event]
+    own_client: DriverClient, monkeypatch: pytest.MonkeyPatch, events: list[Event]
 ) -> None:
     """The driver's monitors do not log in: to them such a server is as good as any."""
     now = 0.0
@@ -168,7 +168,7 @@ async def test_servers_that_refuse_our_login_are_away_after_a_second(
 
 
 async def test_a_database_that_answers_between_two_looks_is_not_away(
-    own_client: Client, monkeypatch: pytest.MonkeyPatch
+    own_client: DriverClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Commands whose connections are cut make the driver doubt a server that is there."""
     now, answers = 0.0, True

@@ -12,7 +12,7 @@ from pymongo.errors import AutoReconnect
 from pymongo.read_preferences import ReadPreference
 
 from docgraph.store.driver import connection_checkout
-from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.client import DriverClient, build_client
 from docgraph.store.driver.connection_checkout import check_in, check_in_failed, check_out_idle
 from docgraph.store.sections import MClient
 
@@ -27,7 +27,7 @@ def never_idle(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_checkout, "_MAX_IDLE", inf)
 
 
-async def find_server(client: Client) -> Server:
+async def find_server(client: DriverClient) -> Server:
     """Return the server, with one idle connection in its pool."""
     await client.admin.command("ping")
     return await client._select_server(ReadPreference.PRIMARY, None, "ping")

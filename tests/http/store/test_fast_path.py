@@ -10,7 +10,7 @@ from pymongo.errors import AutoReconnect, DocumentTooLarge, ExecutionTimeout, Op
 from pymongo.read_preferences import Primary, SecondaryPreferred
 
 from docgraph.exchange.data import Document
-from docgraph.store.driver.client import Client, build_client
+from docgraph.store.driver.client import DriverClient, build_client
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.sections import MClient
 from tests.http.harness import failing
@@ -21,13 +21,13 @@ PRIMARY = Primary()
 
 
 @pytest.fixture
-async def client(mongo_uri: str) -> AsyncIterator[Client]:
+async def client(mongo_uri: str) -> AsyncIterator[DriverClient]:
     async with build_client(MClient(), mongo_uri) as client:
         yield client
 
 
 @pytest.fixture
-def fast_path(client: Client) -> FastPath:
+def fast_path(client: DriverClient) -> FastPath:
     fast_path = FastPath.find(client)
     assert fast_path is not None
     return fast_path
@@ -63,7 +63,7 @@ async def test_options_that_only_the_driver_honours_close_the_fast_path(option: 
     ],
 )
 async def test_answer_is_the_one_of_the_driver(
-    fast_path: FastPath, client: Client, letters: str, command: Document
+    fast_path: FastPath, client: DriverClient, letters: str, command: Document
 ) -> None:
     ours, _ = await fast_path.read(letters, command, PRIMARY)
     theirs = await client[letters].command(dict(command))
@@ -83,7 +83,11 @@ async def test_answer_is_the_one_of_the_driver(
     ],
 )
 async def test_error_is_of_the_kind_that_the_driver_raises(
-    fast_path: FastPath, client: Client, letters: str, command: Document, kind: type[Exception]
+    fast_path: FastPath,
+    client: DriverClient,
+    letters: str,
+    command: Document,
+    kind: type[Exception],
 ) -> None:
     with pytest.raises(kind) as ours:
         await fast_path.read(letters, command, PRIMARY)

@@ -22,7 +22,7 @@ from pymongo.read_preferences import SecondaryPreferred
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.store import Client, Store
+from docgraph.store import DriverClient, Store
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.sections import MClient
@@ -126,7 +126,7 @@ async def relaying(uri: str, *, as_router: bool = False) -> AsyncIterator[tuple[
 
 
 @pytest.fixture
-async def relay(mongo_uri: str) -> AsyncIterator[tuple[Relay, Client]]:
+async def relay(mongo_uri: str) -> AsyncIterator[tuple[Relay, DriverClient]]:
     async with relaying(mongo_uri) as (relay, address):
         options = f"directConnection=true&retryReads=false&{IMPATIENT}"
         async with build_client(MClient(), f"mongodb://{address}/?{options}") as client:
@@ -134,7 +134,7 @@ async def relay(mongo_uri: str) -> AsyncIterator[tuple[Relay, Client]]:
             await let_go(relay, client)
 
 
-async def let_go(relay: Relay, client: Client) -> None:
+async def let_go(relay: Relay, client: DriverClient) -> None:
     """Let a client connect before it is closed: in between, the driver forgets its connection."""
     relay.is_lit.set()
     relay.may_find.set()
@@ -159,7 +159,7 @@ async def find_all(store: Store, db: str) -> list[Document]:
 
 
 async def test_read_that_waits_for_a_server_that_was_given_up_ends_with_an_error(
-    relay: tuple[Relay, Client], letters: str
+    relay: tuple[Relay, DriverClient], letters: str
 ) -> None:
     held, client = relay
     store = Store(client)
@@ -177,7 +177,7 @@ async def test_read_that_waits_for_a_server_that_was_given_up_ends_with_an_error
 
 
 async def test_read_that_its_caller_gives_up_leaves_its_answer_to_nobody(
-    relay: tuple[Relay, Client], letters: str
+    relay: tuple[Relay, DriverClient], letters: str
 ) -> None:
     held, client = relay
     fast_path = FastPath.find(client)
@@ -198,7 +198,7 @@ async def test_read_that_its_caller_gives_up_leaves_its_answer_to_nobody(
 
 
 async def test_connection_to_a_server_that_was_given_up_is_not_used_again(
-    relay: tuple[Relay, Client], letters: str
+    relay: tuple[Relay, DriverClient], letters: str
 ) -> None:
     held, client = relay
     fast_path = FastPath.find(client)
@@ -252,7 +252,7 @@ async def test_reads_that_wait_for_other_servers_are_not_disturbed(
         await let_go(lost, client)
 
 
-async def until_both_are_known(client: Client) -> None:
+async def until_both_are_known(client: DriverClient) -> None:
     await client.aconnect()
     async with asyncio.timeout(ENOUGH):
         while len(client.topology_description.readable_servers) < 2:  # noqa: ASYNC110 - as above

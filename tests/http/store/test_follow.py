@@ -23,13 +23,13 @@ class Following:
     def __init__(self, store: Store, db: str) -> None:
         self._store = store
         self._db = db
-        self.opened: list[ResumeToken] = []
+        self.opened: list[ResumeToken | None] = []
         self.taken: asyncio.Queue[Document] = asyncio.Queue()
         self.caught_up = 0
         self.refusal: Exception | None = None
         self.follower = Follower(self._open, catch_up=self._catch_up, take=self._take)
 
-    def _open(self, resume: ResumeToken) -> ChangeEvents:
+    def _open(self, resume: ResumeToken | None) -> ChangeEvents:
         self.opened.append(resume)
         return self._store.streams.watch(self._db, "things", resume_after=resume)
 
@@ -116,7 +116,7 @@ async def test_after_an_error_it_goes_on_where_it_was_unless_that_may_be_gone(
 
 
 async def test_it_is_over_where_there_are_no_change_streams() -> None:
-    def reject(_: ResumeToken) -> ChangeEvents:
+    def reject(_: ResumeToken | None) -> ChangeEvents:
         raise NotSupported("no replica set")
 
     async def nothing(_: Document | None = None) -> None:

@@ -39,7 +39,7 @@ from docgraph.exchange.errors import (
 from docgraph.observe import Event
 from docgraph.observe.event import CommandFinished
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.store import Client, Store
+from docgraph.store import DriverClient, Store
 from docgraph.store.driver.explain_recorder import recording
 from tests.http.harness import failing, idle_cursors, profiled
 
@@ -356,7 +356,7 @@ async def test_deadline_that_is_past_sends_no_command(
 
 
 async def test_ceiling_ends_a_read_without_deadline(
-    client: Client, database: str, posts: str
+    client: DriverClient, database: str, posts: str
 ) -> None:
     """Decision 25: `mclient.command-ceiling-ms` per command."""
     store = Store(client, ceiling_ms=200)
@@ -366,7 +366,7 @@ async def test_ceiling_ends_a_read_without_deadline(
 
 
 async def test_reads_that_are_recorded_end_with_the_same_ceiling(
-    client: Client, database: str, posts: str
+    client: DriverClient, database: str, posts: str
 ) -> None:
     store = Store(client, ceiling_ms=200)
 

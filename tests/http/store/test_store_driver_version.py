@@ -9,7 +9,7 @@ import pytest
 
 from docgraph.exchange.deadline import Deadline
 from docgraph.observe.events import FastPathOff
-from docgraph.store import Client, Store, open_store
+from docgraph.store import DriverClient, Store, open_store
 from docgraph.store.driver import fast_path
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
@@ -76,7 +76,7 @@ def test_only_tested_versions_of_the_driver_may_be_installed() -> None:
 
 
 async def test_reads_work_with_a_version_that_was_not_tried(
-    client: Client, database: str, monkeypatch: pytest.MonkeyPatch
+    client: DriverClient, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fast_path, "version_tuple", (4, 99, 1))
     await client[database]["letters"].insert_one({"_id": "a"})

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DocgraphError, NotSupported, SecurityViolation
-from docgraph.store import Client, Policy, RevealKey, Store
+from docgraph.store import DriverClient, Policy, RevealKey, Store
 from tests.databases import drop, new_name
 
 pytestmark = pytest.mark.anyio
@@ -601,7 +601,7 @@ async def test_row_filter_that_cannot_be_moved_closes_the_stream(
 
 
 async def test_the_policy_of_the_store_holds_for_row_filters(
-    client: Client, database: str, people: str
+    client: DriverClient, database: str, people: str
 ) -> None:
     store = Store(client, policy=Policy(operators=frozenset({"$mod"})))
     rows = {f"{database}.{people}": {"tenant": {"$mod": [2, 0]}}}

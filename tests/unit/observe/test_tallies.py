@@ -7,7 +7,7 @@ import threading
 from prometheus_client import CollectorRegistry, Histogram
 
 from docgraph.observe.meters import SECONDS
-from docgraph.observe.metric_list import Labels, RequestTally, Tallies
+from docgraph.observe.metric_list import LabelValues, RequestTally, Tallies
 
 DURATIONS = [0.0, *SECONDS, *(bound * 1.01 for bound in SECONDS), 1e9]
 
@@ -36,7 +36,7 @@ def test_histogram_is_the_one_that_single_observations_give() -> None:
 
 
 def test_what_was_handed_on_is_not_handed_on_again() -> None:
-    taken: list[tuple[Labels, int, int]] = []
+    taken: list[tuple[LabelValues, int, int]] = []
     tallies = Tallies(
         SECONDS, lambda labels, tally: taken.append((labels, tally.count, tally.bytes)), 10
     )
@@ -51,7 +51,7 @@ def test_what_was_handed_on_is_not_handed_on_again() -> None:
 
 
 def test_labels_without_end_do_not_fill_the_memory() -> None:
-    taken: list[Labels] = []
+    taken: list[LabelValues] = []
     tallies = Tallies(SECONDS, lambda labels, tally: taken.append(labels), 10)
 
     for number in range(100):
@@ -63,7 +63,7 @@ def test_labels_without_end_do_not_fill_the_memory() -> None:
 def test_threads_lose_nothing() -> None:
     total = 0
 
-    def hand_on(labels: Labels, tally: RequestTally) -> None:
+    def hand_on(labels: LabelValues, tally: RequestTally) -> None:
         nonlocal total
         total += tally.count
 

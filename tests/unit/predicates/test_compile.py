@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from docgraph.predicates import (
-    Arguments,
+    CompiledPredicate,
     Parameter,
-    Predicate,
+    PredicateArguments,
     PredicateError,
     PredicateWord,
     Truth,
@@ -26,11 +26,11 @@ from docgraph.predicates import (
 from docgraph.predicates.parse import PredicateCall
 
 
-def build_has(arguments: Arguments) -> Predicate:
+def build_has(arguments: PredicateArguments) -> CompiledPredicate:
     return lambda subject: all(name in subject for name in arguments["names"])
 
 
-def build_size(arguments: Arguments) -> Predicate:
+def build_size(arguments: PredicateArguments) -> CompiledPredicate:
     size = int(arguments["size"][0])
     return lambda subject: len(subject) == size
 
@@ -111,7 +111,7 @@ TREES = st.recursive(
     ],
 )
 def test_a_condition_that_nobody_can_tell_stays_unknown(text: str, expected: Truth) -> None:
-    def compile_call(call: PredicateCall) -> Predicate:
+    def compile_call(call: PredicateCall) -> CompiledPredicate:
         return lambda subject: TRUTHS[call.name]
 
     assert compile_tree(parse_predicate(text), compile_call)(None) is expected

@@ -22,11 +22,12 @@ from docgraph.access.language.function import (
 from docgraph.access.language.view import NoValue, RequestView, WrittenChanges
 from docgraph.codec import decode
 from docgraph.codec.equality import is_equal_unordered
+from docgraph.exchange.data import FieldPath
 from docgraph.exchange.errors import DocgraphError
 from docgraph.predicates import Parameter
-from docgraph.store.names import Steps, split_key
+from docgraph.store.names import split_key
 
-Values = Callable[[RequestView], list[Any]]
+FindValues = Callable[[RequestView], list[Any]]
 _WHOLE = re.compile(r"\$\{[\w.-]+\}")
 
 
@@ -64,7 +65,7 @@ def _decide(*, holds: bool, fails: bool) -> bool:
 def _build_contains(arguments: FunctionArguments) -> Test:
     keys = [split_key(key) for key in arguments.texts["keys"]]
 
-    def contains(changes: WrittenChanges, key: Steps) -> bool:
+    def contains(changes: WrittenChanges, key: FieldPath) -> bool:
         return _decide(
             holds=changes.contains(key),
             fails=not any(one.may_touch(key) for one in changes.written),
@@ -124,7 +125,7 @@ def _has(values: Sequence[Any], wanted: Any) -> bool:
     return any(is_equal_unordered(value, wanted) for value in values)
 
 
-def _read_values(arguments: FunctionArguments, name: str) -> Values:
+def _read_values(arguments: FunctionArguments, name: str) -> FindValues:
     """Return JSON texts, variables and `${…}`; in a list of values, an array supplies its items."""
     texts = arguments.texts.get(name, ())
     for text in texts:

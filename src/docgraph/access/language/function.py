@@ -18,11 +18,10 @@ from typing import Any, Final
 from docgraph.access.language.view import AbsentValue, NoValue, Repeated, RequestView, Text
 from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.codec.equality import is_equal_unordered
-from docgraph.predicates import Arguments as Texts
+from docgraph.exchange.request import Segments
 from docgraph.predicates import Parameter, Quoted
+from docgraph.predicates import PredicateArguments as Texts
 from docgraph.variables.paths import parse_expression, parse_path
-
-Segments = tuple[str, ...]
 
 _ROOT: Final = frozenset({()})
 _MAX_PREFIXES: Final = 64  # a larger number counts as every path

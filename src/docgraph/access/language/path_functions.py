@@ -10,15 +10,15 @@ from docgraph.access.language.function import (
     AccessFunction,
     FunctionArguments,
     Reach,
-    Segments,
     Test,
     is_variable,
     reach_of,
     text_of,
 )
 from docgraph.access.language.view import RequestView
-from docgraph.predicates import Arguments as Texts
+from docgraph.exchange.request import Segments
 from docgraph.predicates import Parameter
+from docgraph.predicates import PredicateArguments as Texts
 
 _VARIABLE = re.compile(r"\{([\w.-]+)\}")
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")

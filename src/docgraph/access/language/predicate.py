@@ -40,7 +40,7 @@ from docgraph.predicates.parse import REFERENCES, All, AnyOf, Literal, Node, Not
 MAX_TEXT: Final = 64 * 1024
 VOCABULARY: Final = {**PATH_WORDS, **REQUEST_WORDS, **BODY_WORDS}
 
-Outcome = Callable[[RequestView], Truth]
+EvaluateRequest = Callable[[RequestView], Truth]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Predicate:
     """A compiled predicate; `variables` are the `@…` that it may need."""
 
     text: str
-    test: Outcome = field(repr=False)
+    test: EvaluateRequest = field(repr=False)
     variables: frozenset[str] = frozenset()
     reach: Reach = EVERYWHERE
 
@@ -76,7 +76,7 @@ async def holds(predicate: Predicate, view: RequestView) -> bool:
             await view.supply(wanted.name)
 
 
-def compile_call(call: PredicateCall, scope: FunctionScope) -> Outcome:
+def compile_call(call: PredicateCall, scope: FunctionScope) -> EvaluateRequest:
     """Compile one condition; raises `PredicateError`. The scope has the conditions to its left."""
     word = VOCABULARY.get(call.name)
     if word is None:
@@ -95,7 +95,7 @@ def compile_call(call: PredicateCall, scope: FunctionScope) -> Outcome:
         raise PredicateError(call.column, f"{call.name}: {error}") from None
 
 
-def _with_unknown(test: Test) -> Outcome:
+def _with_unknown(test: Test) -> EvaluateRequest:
     """Return the test with a third result: missing or unreadable values are unknown."""
 
     def evaluate(view: RequestView) -> Truth:
@@ -170,7 +170,7 @@ async def find_failures(
     return tuple(_blame(node, True, truths, text))
 
 
-async def _weigh(outcome: Outcome, view: RequestView) -> Truth:
+async def _weigh(outcome: EvaluateRequest, view: RequestView) -> Truth:
     while True:
         try:
             return outcome(view)

@@ -23,8 +23,8 @@ from docgraph.access.language.function import (
 )
 from docgraph.access.language.view import AbsentValue, NoValue, Repeated, RequestView, Text
 from docgraph.codec.patterns import BadPattern, Pattern, Untriable
-from docgraph.predicates import Arguments as Texts
 from docgraph.predicates import Parameter
+from docgraph.predicates import PredicateArguments as Texts
 
 _IDEMPOTENT: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _OPERANDS: Final = 2

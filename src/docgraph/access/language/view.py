@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from docgraph.codec.request_body import read_documents
 from docgraph.exchange import DataRequest, Exchange, Resource, ResourceType, WriteMode
+from docgraph.exchange.data import FieldPath
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import render_path
 from docgraph.store.guard.write_effects import (
@@ -21,7 +22,6 @@ from docgraph.store.guard.write_effects import (
     read_filter,
     read_stage,
 )
-from docgraph.store.names import Steps
 from docgraph.variables import UNBOUND, Resolvers, Variables
 from docgraph.variables.paths import get_value, parse_path
 
@@ -235,7 +235,7 @@ class WrittenChanges:
         self.contains = self.effects.contains
         self.written = self.effects.written
 
-    def find(self, key: Steps) -> StoredValues:
+    def find(self, key: FieldPath) -> StoredValues:
         """Return every value that is stored at the key; raises `NoValue` if that is uncertain."""
         values = self.effects.find(key)
         if values is None:

@@ -274,7 +274,7 @@ class DatabaseRealm(Authenticator):
     async def _forget_everywhere(self) -> None:
         self._generations.bump("users")
 
-    def _open_stream(self, _: ResumeToken) -> ChangeEvents:
+    def _open_stream(self, _: ResumeToken | None) -> ChangeEvents:
         return self._store.streams.watch(
             self.config.users_db, self.config.users_collection, full_document=None
         )

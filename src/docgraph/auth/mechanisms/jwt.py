@@ -26,10 +26,10 @@ from docgraph.auth.tokens.account_claims import is_own, restore
 from docgraph.auth.tokens.jwks import (
     Algorithm,
     FixedKey,
-    Key,
     KeyRefused,
-    Keys,
     KeySet,
+    VerificationKey,
+    VerificationKeys,
     parse_keys,
     parse_pem,
 )
@@ -155,7 +155,9 @@ class JwtMechanism(AuthMechanism):
             emit(BackgroundFailed("jwks", error))
         return keys
 
-    async def _open_file(self, path: Path, parse: Callable[[bytes, Algorithm], Keys]) -> KeySet:
+    async def _open_file(
+        self, path: Path, parse: Callable[[bytes, Algorithm], VerificationKeys]
+    ) -> KeySet:
         """Load a file, which may be replaced later."""
         keys = KeySet(
             lambda: run_blocking(self._lane, key_sets.read, path),
@@ -185,7 +187,7 @@ def check_keys(config: JwtAuthenticationMechanism, directory: Path) -> None:
         raise _reject("jwks", f"{path}: no key fits {algorithm.name}")
 
 
-def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Key:
+def load_key(config: JwtAuthenticationMechanism, directory: Path) -> VerificationKey:
     """Load the key of the section: a secret, PEM text, or the file that is named."""
     algorithm = Algorithm.named(config.algorithm, allow_weak_key=config.allow_weak_key)
     key = config.key or ""

@@ -41,7 +41,7 @@ RSA_BITS: Final = range(2048, 8193)
 MAX_EXPONENT: Final = (1 << 32) - 1  # a greater one only costs time
 _BASE64URL: Final = re.compile(r"[A-Za-z0-9_-]+")
 
-Key = bytes | RSAPublicKey
+VerificationKey = bytes | RSAPublicKey
 
 
 class KeyRefused(ValueError):
@@ -72,7 +72,7 @@ class Algorithm:
         """The length of the hash, which is the minimum length of a secret (RFC 7518 3.2)."""
         return hash_bytes(self.name)
 
-    def verify(self, message: bytes, key: Key, signature: bytes) -> bool:
+    def verify(self, message: bytes, key: VerificationKey, signature: bytes) -> bool:
         """Return whether the signature is valid, in constant time where it matters."""
         return self.primitive.verify(message, key, signature)
 
@@ -101,7 +101,7 @@ class Algorithm:
             raise KeyRefused("not the PEM text of a public key or certificate") from None
         return self._check_rsa(key)
 
-    def load_jwk(self, jwk: Any) -> Key:
+    def load_jwk(self, jwk: Any) -> VerificationKey:
         """Load a key of a set; only its public part is read."""
         if not isinstance(jwk, dict):
             raise KeyRefused("not an object")
@@ -156,13 +156,13 @@ class FixedKey:
     It has the methods of a `KeySet`, whose `version` changes whenever the keys do.
     """
 
-    key: Key = field(repr=False)
+    key: VerificationKey = field(repr=False)
     version: int = 0
 
     def keep_fresh(self) -> None:
         """Do nothing: the key never changes."""
 
-    async def find(self, kid: str | None) -> Sequence[Key]:
+    async def find(self, kid: str | None) -> Sequence[VerificationKey]:
         """Return that key."""
         return (self.key,)
 
@@ -171,24 +171,24 @@ class FixedKey:
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class VerificationKeys:
     """A fetched set: by name, and all together for tokens that name none."""
 
-    by_kid: Mapping[str, tuple[Key, ...]] = field(default_factory=dict)
-    all: tuple[Key, ...] = ()
+    by_kid: Mapping[str, tuple[VerificationKey, ...]] = field(default_factory=dict)
+    all: tuple[VerificationKey, ...] = ()
     has_names: bool = True  # otherwise the `kid` of a token does not matter
 
-    def select(self, kid: str | None) -> tuple[Key, ...]:
+    def select(self, kid: str | None) -> tuple[VerificationKey, ...]:
         """Return the keys of that name; a mere lookup, so any name is safe."""
         return self.all if kid is None or not self.has_names else self.by_kid.get(kid, ())
 
 
-def parse_pem(data: bytes, algorithm: Algorithm) -> Keys:
+def parse_pem(data: bytes, algorithm: Algorithm) -> VerificationKeys:
     """Parse the one key or certificate of a PEM file."""
-    return Keys(all=(algorithm.load_pem(data),), has_names=False)
+    return VerificationKeys(all=(algorithm.load_pem(data),), has_names=False)
 
 
-def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
+def parse_keys(data: bytes, algorithm: Algorithm) -> VerificationKeys:
     """Parse the keys of a set that fit the algorithm; others are omitted."""
     try:
         decoded: Any = msgspec.json.decode(data)
@@ -197,8 +197,8 @@ def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
     entries = decoded.get("keys") if isinstance(decoded, dict) else None
     if not isinstance(entries, list) or len(entries) > MAX_KEYS:
         raise KeyRefused(f"not a key set: no list 'keys', or more than {MAX_KEYS} of them")
-    by_kid: dict[str, tuple[Key, ...]] = {}
-    usable: list[Key] = []
+    by_kid: dict[str, tuple[VerificationKey, ...]] = {}
+    usable: list[VerificationKey] = []
     for entry in entries:
         try:
             key = algorithm.load_jwk(entry)
@@ -208,7 +208,7 @@ def parse_keys(data: bytes, algorithm: Algorithm) -> Keys:
         kid = entry.get("kid")
         if isinstance(kid, str):
             by_kid[kid] = (*by_kid.get(kid, ()), key)
-    return Keys(by_kid, tuple(usable))
+    return VerificationKeys(by_kid, tuple(usable))
 
 
 class KeySet:
@@ -221,20 +221,20 @@ class KeySet:
         *,
         max_age: float,
         clock: Callable[[], float] = elapsed,
-        parse: Callable[[bytes, Algorithm], Keys] = parse_keys,
+        parse: Callable[[bytes, Algorithm], VerificationKeys] = parse_keys,
     ) -> None:
         self._fetch = fetch
         self._parse = parse
         self._algorithm = algorithm
         self._max_age = max_age
         self._clock = clock
-        self._keys: Keys | None = None  # None: never fetched
+        self._keys: VerificationKeys | None = None  # None: never fetched
         self._data = b""
         self._fetched = self._attempted = float("-inf")
         self._refresh: asyncio.Task[None] | None = None
         self.version = 0
 
-    async def load(self) -> Keys:
+    async def load(self) -> VerificationKeys:
         """Fetch the set; raises the error of the source."""
         self._attempted = self._clock()
         data = await self._fetch()
@@ -250,7 +250,7 @@ class KeySet:
         if self._clock() - self._fetched > self._max_age and self._may_attempt():
             self._start()
 
-    async def find(self, kid: str | None) -> Sequence[Key]:
+    async def find(self, kid: str | None) -> Sequence[VerificationKey]:
         """Return the keys of that name, from a new set if the current one does not have it."""
         self.keep_fresh()
         found = self._keys.select(kid) if self._keys else ()

@@ -162,7 +162,7 @@ class RevocationsWatcher(Initializer):
             self._generations.bump("users")
         self._has_followed = True
 
-    def _open_stream(self, resume: ResumeToken) -> ChangeEvents:
+    def _open_stream(self, resume: ResumeToken | None) -> ChangeEvents:
         """Open the stream unguarded: the guard hides even that a password was written."""
         users = self._users
         return self._store.streams.watch_unguarded(

@@ -9,11 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any
 
 from docgraph.codec.bson_types import Decimal128, Int64, ObjectId
-
-Document = dict[str, Any]
+from docgraph.exchange.data import Document
 
 AUTHORS, POSTS, COMMENTS = 120, 1_500, 4_500
 _SEED = 20_26

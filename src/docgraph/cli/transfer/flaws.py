@@ -33,7 +33,7 @@ from docgraph.store.sections import AggregationSecurity
 if TYPE_CHECKING:
     from docgraph.cli.transfer.parts import Mover
 
-Parts = Sequence[tuple[Part, Sequence[Document]]]
+ReadParts = Sequence[tuple[Part, Sequence[Document]]]
 
 
 class Flaws:
@@ -44,7 +44,7 @@ class Flaws:
         self._app, self._prepared = mover.app, mover.prepared
         self._realm = self._prepared.config.get(DbRealmAuthenticator)
 
-    async def find(self, parts: Parts) -> list[str]:
+    async def find(self, parts: ReadParts) -> list[str]:
         """Return the flaws in everything besides apps."""
         found: list[str] = []
         for part, documents in parts:
@@ -70,7 +70,7 @@ class Flaws:
             checked, self._app.store, self._prepared.config.get(Graphql)
         )
 
-    def find_repeated(self, parts: Parts) -> Iterator[str]:
+    def find_repeated(self, parts: ReadParts) -> Iterator[str]:
         """Yield documents with the same id, of which one would replace the other."""
         for part, documents in parts:
             seen = set()
@@ -79,7 +79,7 @@ class Flaws:
                     yield f"{part.name}, {name_id(one['_id'])}: is there more than once"
                 seen.add(identify(one))
 
-    def find_inexact(self, parts: Parts) -> Iterator[str]:
+    def find_inexact(self, parts: ReadParts) -> Iterator[str]:
         """Yield documents that are not the same when read back from their file."""
         for part, documents in parts:
             for one in documents:
@@ -138,7 +138,7 @@ class Flaws:
             except DocgraphError as error:
                 yield f"{part.name}, {name_id(one['_id'])}: {error.message}"
 
-    async def _find_in_schemas(self, parts: Parts) -> AsyncIterator[str]:
+    async def _find_in_schemas(self, parts: ReadParts) -> AsyncIterator[str]:
         """Yield JSON schemas that could not be stored, not even together with the others."""
         found = [
             (part, as_meant(to_stored(as_written(one))))

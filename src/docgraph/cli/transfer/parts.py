@@ -19,7 +19,7 @@ from docgraph.cli.apps.definitions import find_collisions
 from docgraph.cli.apps.stored import Definitions, without_etag
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.codec import JsonMode, encode, name_id
-from docgraph.codec.equality import Key, equality_key
+from docgraph.codec.equality import EqualityKey, equality_key
 from docgraph.exchange import (
     Deadline,
     Document,
@@ -249,7 +249,7 @@ class Mover:
         return {**document, self._realm.prop_password: Hashed(password)}
 
 
-def identify(document: Document) -> Key:
+def identify(document: Document) -> EqualityKey:
     """Return the id of a document, as the database compares it."""
     return equality_key(document["_id"])
 

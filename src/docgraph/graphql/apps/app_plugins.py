@@ -145,7 +145,7 @@ class AppsUpdater(Initializer):
             self._generations.bump("apps")  # the other workers check it at their next request
             await self._apps.revalidate()
 
-    def _open_stream(self, _: ResumeToken) -> ChangeEvents:
+    def _open_stream(self, _: ResumeToken | None) -> ChangeEvents:
         return self._store.streams.watch(
             self._settings.db, self._settings.collection, _ONLY_KEYS, full_document=None
         )

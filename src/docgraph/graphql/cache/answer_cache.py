@@ -43,7 +43,7 @@ class FreshAnswer(NamedTuple):
 
 
 # Executes the operation, and records what its answer depends on.
-Execution = Callable[[DependencyRecorder | None], Awaitable[FreshAnswer]]
+ExecuteQuery = Callable[[DependencyRecorder | None], Awaitable[FreshAnswer]]
 
 
 class CacheRequest(NamedTuple):
@@ -118,7 +118,7 @@ class AnswerCache:
         store.writes.on_written = generations.record_writes  # live queries compare them, too
 
     async def answer(
-        self, plan: Plan, request: CacheRequest, exchange: Exchange, execution: Execution
+        self, plan: Plan, request: CacheRequest, exchange: Exchange, execution: ExecuteQuery
     ) -> CacheUse:
         """Return the answer to an operation, from the cache if that has it."""
         variables, has_extensions, lane = request
@@ -149,7 +149,7 @@ class AnswerCache:
         return await self._answer_again(key, plan, tree, execution)
 
     async def _answer_again(
-        self, key: bytes, plan: Plan, tree: PlanTree, execution: Execution
+        self, key: bytes, plan: Plan, tree: PlanTree, execution: ExecuteQuery
     ) -> CacheUse:
         """Return the answer to a request that was missed before, or store it."""
         mark = self._watch.begin_now(tree.collections)
@@ -176,7 +176,7 @@ class AnswerCache:
         return is_recent and self._generations.read("writes") == flight.writes
 
     async def _run(
-        self, key: bytes, execution: Execution, mark: WatchMark | None = None
+        self, key: bytes, execution: ExecuteQuery, mark: WatchMark | None = None
     ) -> CacheUse:
         """Execute the operation, for all who wait for it; store its answer if there is a mark."""
         # Another one in progress is not shared any more: requests that come later share this one.
@@ -194,7 +194,7 @@ class AnswerCache:
         return CacheUse(body, status)
 
     async def _fill(
-        self, key: bytes, mark: WatchMark, execution: Execution
+        self, key: bytes, mark: WatchMark, execution: ExecuteQuery
     ) -> tuple[Body, bool, str]:
         """Execute the operation; store its answer if it is complete, and was not outdated since."""
         writes = self.answers.begin(key)
@@ -226,7 +226,7 @@ class AnswerCache:
         return "" if is_trackable else "untrackable"
 
 
-async def _bypass(reason: str, execution: Execution) -> CacheUse:
+async def _bypass(reason: str, execution: ExecuteQuery) -> CacheUse:
     emit(CacheUsed("bypass", reason))
     status = "fwd=request" if reason == "request" else f"fwd=bypass; detail={reason}"
     return CacheUse((await execution(None)).body, status)

@@ -61,7 +61,7 @@ from docgraph.graphql.definition.schema import (
 )
 from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
 from docgraph.graphql.sections import Graphql
-from docgraph.predicates import Predicate, PredicateError, compile_predicate
+from docgraph.predicates import CompiledPredicate, PredicateError, compile_predicate
 from docgraph.store.guard.stage_checks import Policy
 from docgraph.variables import BUILT_IN, StagePart, find_shape
 from docgraph.variables.compilation import describe
@@ -337,7 +337,7 @@ def _build_resolver(
     name: str, predicates: Mapping[str, Any], possible: Mapping[str, None], findings: Findings
 ) -> TypeResolver | None:
     paths: set[str] = set()
-    compiled: list[tuple[str, Predicate]] = []
+    compiled: list[tuple[str, CompiledPredicate]] = []
     failed = False
     for member, text in predicates.items():
         where = f"mappings.{name}.{_RESOLVER}.{member}"

@@ -30,6 +30,7 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.graphql.definition.visibility import Visibility
 from docgraph.store.guard.fence import check_searches
+from docgraph.store.guard.shown import Paths
 from docgraph.store.guard.write_effects import read_filter
 from docgraph.store.names import namespace_of
 from docgraph.variables import (
@@ -45,7 +46,6 @@ from docgraph.variables import (
 
 _REFERENCE = frozenset({"$ref", "$id", "$db"})  # the properties of a DBRef
 
-Paths = tuple[tuple[str, ...], ...]
 Hidden = Mapping[str, Paths]
 
 

@@ -30,8 +30,8 @@ from docgraph.store.order import pinned_paths
 from docgraph.variables import (
     BUILT_IN,
     GRAPHQL,
-    Context,
     Template,
+    TemplateContext,
     ValueOrigin,
     VariableName,
     flatten_stages,
@@ -290,7 +290,9 @@ class _FieldChecker:
                 hint = f"did you mean {nearest}?" if nearest else f"known are {', '.join(known)}"
                 self.findings.warn(where, "is not known and has no effect", hint)
 
-    def _template(self, value: Mapping[str, Any], key: str, context: Context) -> Template | None:
+    def _template(
+        self, value: Mapping[str, Any], key: str, context: TemplateContext
+    ) -> Template | None:
         part = value.get(key)
         if part is None:
             return None
@@ -299,7 +301,7 @@ class _FieldChecker:
             return None
         return self._compile(part, key, context)
 
-    def _compile(self, source: Any, key: str, context: Context) -> Template:
+    def _compile(self, source: Any, key: str, context: TemplateContext) -> Template:
         template, flaws = inspect_template(source, context=context)
         self.findings.flaws(join_place(self.where, key), flaws)
         self.findings.defer(join_place(self.where, key), (*template.unknown, *template.parts))

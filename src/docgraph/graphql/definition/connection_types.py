@@ -35,12 +35,11 @@ from docgraph.graphql.definition.mapping import (
     AnyMapping,
     ConnectionSpec,
     FieldMapping,
+    Mappings,
     QueryMapping,
 )
 from docgraph.variables import Template
 from docgraph.variables.compilation import describe
-
-Mappings = Mapping[str, Mapping[str, AnyMapping]]
 
 _PAGE_INFO: Final = '''
 """Where a page of a connection is."""

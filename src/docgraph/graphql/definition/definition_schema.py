@@ -12,23 +12,23 @@ from docgraph.graphql.definition.scalars import JSON_MODES
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.graphql.where import OPERATORS
 
-Part = Literal["definition", "mappings", "app"]
-Schema = dict[str, Any]
+DefinitionPart = Literal["definition", "mappings", "app"]
+JsonSchema = dict[str, Any]
 
 _DIALECT = "http://json-schema.org/draft-07/schema#"
 
 
-def build_json_schema(part: Part = "definition") -> Schema:
+def build_json_schema(part: DefinitionPart = "definition") -> JsonSchema:
     """Return the schema of a whole definition, or of `mappings.yml` or `app.yml`."""
     parts = {"definition": _DEFINITION, "mappings": _refer("mappings"), "app": _APP}
     return {"$schema": _DIALECT, **parts[part], "definitions": _DEFINITIONS}
 
 
-def _refer(name: str) -> Schema:
+def _refer(name: str) -> JsonSchema:
     return {"allOf": [{"$ref": f"#/definitions/{name}"}]}
 
 
-def _object(description: str, properties: Schema, *required: str) -> Schema:
+def _object(description: str, properties: JsonSchema, *required: str) -> JsonSchema:
     return {
         "description": description,
         "type": "object",
@@ -38,22 +38,22 @@ def _object(description: str, properties: Schema, *required: str) -> Schema:
     }
 
 
-def _operator(name: str, description: str, *shapes: Schema) -> Schema:
+def _operator(name: str, description: str, *shapes: JsonSchema) -> JsonSchema:
     return _object(description, {name: {"anyOf": list(shapes)}}, name)
 
 
-def _with_operator(*shapes: Schema) -> Schema:
+def _with_operator(*shapes: JsonSchema) -> JsonSchema:
     return {"anyOf": [*shapes, {"$ref": "#/definitions/operator"}]}
 
 
-def _flag(description: str) -> Schema:
+def _flag(description: str) -> JsonSchema:
     return {"description": description, "type": "boolean", "default": False}
 
 
-_TEXT: Schema = {"type": "string"}
-_NAME: Schema = {"type": "string", "minLength": 1}
-_ANY: Schema = {}
-_NAMESPACE: Schema = {
+_TEXT: JsonSchema = {"type": "string"}
+_NAME: JsonSchema = {"type": "string", "minLength": 1}
+_ANY: JsonSchema = {}
+_NAMESPACE: JsonSchema = {
     "db": {**_NAME, "description": "The database."},
     "collection": {**_NAME, "description": "The collection."},
 }
@@ -66,7 +66,7 @@ _DATA_LOADER = _object(
     },
 )
 _COUNT = _with_operator({"type": "integer", "minimum": 0}, {"type": "null"})
-_QUERY: Schema = {
+_QUERY: JsonSchema = {
     **_NAMESPACE,
     "find": {"$ref": "#/definitions/filter"},
     "sort": {
@@ -78,7 +78,7 @@ _QUERY: Schema = {
     "limit": _COUNT,
     "dataLoader": _DATA_LOADER,
 }
-_PATHS: Schema = {
+_PATHS: JsonSchema = {
     "anyOf": [
         _NAME,
         {"type": "array", "items": _NAME, "minItems": 1},
@@ -124,12 +124,12 @@ _ORDER_BY = _object(
     },
     "fields",
 )
-_ID: Schema = {
+_ID: JsonSchema = {
     "description": "The name of the app, and its address without descriptor.uri.",
     "anyOf": [{"type": "string", "minLength": 1}, {"type": ["object", "integer"]}],
 }
 
-_DEFINITIONS: Schema = {
+_DEFINITIONS: JsonSchema = {
     "descriptor": _object(
         "The header of the app.",
         {
@@ -310,12 +310,12 @@ _DEFINITIONS: Schema = {
         "maxItems": 3,
     },
 }
-_APP: Schema = {
+_APP: JsonSchema = {
     "title": "A docgraph app, without its schema and mappings",
     "type": "object",
     "properties": {"_id": _ID, "descriptor": {"$ref": "#/definitions/descriptor"}},
 }
-_DEFINITION: Schema = {
+_DEFINITION: JsonSchema = {
     "title": "A docgraph app",
     "type": "object",
     "properties": {

@@ -20,12 +20,14 @@ from graphql import (
     is_composite_type,
 )
 
+from docgraph.exchange.data import FieldPath
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.mapping import (
     AnyMapping,
     FieldMapping,
     GroupMapping,
+    Mappings,
     QueryMapping,
 )
 from docgraph.graphql.definition.visibility import Coordinates, Visibility, read_visibility
@@ -33,8 +35,6 @@ from docgraph.store.guard.write_effects import read_filter
 from docgraph.store.names import namespace_of, walk
 from docgraph.variables import GRAPHQL, flatten_stages
 
-Mappings = Mapping[str, Mapping[str, AnyMapping]]
-Path = tuple[str, ...]
 Needs = frozenset[Coordinates]
 
 _KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
@@ -143,14 +143,14 @@ class ShownPaths:
         groups: Iterable[GroupMapping],
     ) -> None:
         self._schema = schema
-        self._wanted: dict[str, set[Path]] = defaultdict(set)
+        self._wanted: dict[str, set[FieldPath]] = defaultdict(set)
         for one in groups:
             paths = [*(value.path for value in one.results.values()), *_find_filtered(one)]
             wanted = (tuple(path.split(".")) for path in paths if path)
             self._wanted[namespace_of(one.db, one.collection)].update(wanted)
         self._mappings = mappings
         self._restricted = visibility.roles.keys()
-        self._shown: dict[str, dict[Path, set[Needs]]] = defaultdict(lambda: defaultdict(set))
+        self._shown: dict[str, dict[FieldPath, set[Needs]]] = defaultdict(lambda: defaultdict(set))
         self._visited: dict[Any, set[Needs]] = defaultdict(set)
         self._states = 0
         self._walk()
@@ -163,7 +163,7 @@ class ShownPaths:
     def find_needs(self, namespace: str, path: str) -> Needs:
         """Return the fields that a caller must see in order to see this property."""
         wanted = tuple(path.split("."))
-        ways: dict[Path, set[Needs]] = defaultdict(set)
+        ways: dict[FieldPath, set[Needs]] = defaultdict(set)
         for shown, needs in self._shown.get(namespace, {}).items():
             if wanted[: len(shown)] == shown:
                 ways[wanted] |= needs  # the property, or an object that contains it
@@ -178,7 +178,7 @@ class ShownPaths:
         )
 
     def _walk(self) -> None:
-        pending: list[tuple[GraphQLNamedType, _ShownSource, Path, Needs]] = [
+        pending: list[tuple[GraphQLNamedType, _ShownSource, FieldPath, Needs]] = [
             (self._schema.type_map["Query"], _ShownSource(""), (), frozenset())
         ]
         while pending and self.is_complete:
@@ -197,8 +197,8 @@ class ShownPaths:
         return (type_,) if isinstance(type_, GraphQLObjectType) else ()
 
     def _enter(
-        self, type_: GraphQLObjectType, source: _ShownSource, prefix: Path, above: Needs
-    ) -> Iterator[tuple[GraphQLNamedType, _ShownSource, Path, Needs]]:
+        self, type_: GraphQLObjectType, source: _ShownSource, prefix: FieldPath, above: Needs
+    ) -> Iterator[tuple[GraphQLNamedType, _ShownSource, FieldPath, Needs]]:
         for name, mapping in self._mappings.get(type_.name, {}).items():
             named = get_named_type(type_.fields[name].type)
             place = (type_.name, name)
@@ -214,7 +214,7 @@ class ShownPaths:
             elif needs or not source.is_changed:
                 self._shown[source.namespace][path].add(needs)
 
-    def _is_wanted(self, namespace: str, path: Path) -> bool:
+    def _is_wanted(self, namespace: str, path: FieldPath) -> bool:
         return any(
             path == one[: len(path)]
             or (path[: len(one)] == one and len(path) <= len(one) + _MAX_BELOW)

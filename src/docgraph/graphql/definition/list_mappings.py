@@ -30,14 +30,13 @@ from docgraph.graphql.definition.generated_types import (
     parse_arguments,
     parse_definition,
 )
-from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, QueryMapping
+from docgraph.graphql.definition.mapping import EnumMapping, Mappings, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates
 from docgraph.graphql.where import LOGICAL, SEARCH, WhereField, WhereSpec
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe
 
-Mappings = Mapping[str, Mapping[str, AnyMapping]]
 _Build = Callable[[str], list[TypeDefinitionNode]]
 
 _SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them

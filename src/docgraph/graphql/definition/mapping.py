@@ -11,7 +11,13 @@ from docgraph.codec.equality import unordered_key
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.conditions import OrderSpec
 from docgraph.graphql.where import WhereSpec
-from docgraph.predicates import Arguments, Parameter, Predicate, PredicateWord, Vocabulary
+from docgraph.predicates import (
+    CompiledPredicate,
+    Parameter,
+    PredicateArguments,
+    PredicateWord,
+    PredicateWords,
+)
 from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
 
 # --- field to field: a field of the document, nested ones in dot notation -------------------------
@@ -144,6 +150,7 @@ class GroupMapping(AggregationMapping):
 
 
 AnyMapping = FieldMapping | QueryMapping | AggregationMapping
+Mappings = Mapping[str, Mapping[str, AnyMapping]]  # by type and field
 
 
 # --- enums: the names of the schema and the values in the database --------------------------------
@@ -182,7 +189,7 @@ class TypeResolver:
     """The first predicate that holds, in the order of the definition, determines the type."""
 
     abstract_type: str
-    predicates: tuple[tuple[str, Predicate], ...]
+    predicates: tuple[tuple[str, CompiledPredicate], ...]
     needed_paths: frozenset[str]  # "": the whole value
 
     def resolve(self, value: Any) -> str | None:
@@ -196,15 +203,15 @@ class TypeResolver:
 # --- the predicates of `$typeResolver`: field-exists, field-eq, value-eq (decision 18) ------------
 
 
-def build_vocabulary(paths: set[str]) -> Vocabulary:
+def build_vocabulary(paths: set[str]) -> PredicateWords:
     """Return the three predicates; add the paths they read to `paths` ("": the whole value)."""
 
-    def field_exists(arguments: Arguments) -> Predicate:
+    def field_exists(arguments: PredicateArguments) -> CompiledPredicate:
         fields = [parse_path(text) for text in arguments["fields"]]
         paths.update(map(render_path, fields))
         return lambda value: all(get_value(value, path) is not UNBOUND for path in fields)
 
-    def field_eq(arguments: Arguments) -> Predicate:
+    def field_eq(arguments: PredicateArguments) -> CompiledPredicate:
         (text,) = arguments["field"]
         path, wanted = parse_path(text), _parse_json(arguments["value"][0])
         paths.add(render_path(path))
@@ -215,7 +222,7 @@ def build_vocabulary(paths: set[str]) -> Vocabulary:
 
         return holds
 
-    def value_eq(arguments: Arguments) -> Predicate:
+    def value_eq(arguments: PredicateArguments) -> CompiledPredicate:
         wanted = _parse_json(arguments["value"][0])
         paths.add("")
         return lambda value: unordered_key(value) == wanted

@@ -27,7 +27,7 @@ from docgraph.codec.bson_types import (
     is_uuid,
 )
 from docgraph.codec.encode import fragment
-from docgraph.codec.forms import FORMS, Form, JsonMode, double_form, plain_double_form
+from docgraph.codec.forms import FORMS, JsonMode, RenderValue, double_form, plain_double_form
 from docgraph.codec.id_text import IdText, render_id_text
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
 from docgraph.graphql.definition.inputs import (
@@ -173,7 +173,7 @@ _STORED: Mapping[str, tuple[Serializer, type]] = {
 }
 
 
-def _date_form(mode: JsonMode) -> Form:
+def _date_form(mode: JsonMode) -> RenderValue:
     near, far = FORMS[mode][datetime], FORMS[mode][DatetimeMS]
     return lambda value: near(value) if isinstance(value, datetime) else far(value)
 

@@ -22,7 +22,7 @@ from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
 from docgraph.variables.value_marks import narrow
 
-Answer = list[Document] | FieldFailure
+BatchAnswer = list[Document] | FieldFailure
 
 TOGETHER = 200  # queries in one command; a pipeline may have 1 000 stages
 ALONE = 1_000  # queries that are sent one by one when they cannot be sent together
@@ -49,7 +49,7 @@ class Find:
         window = self.window
         return [{"$match": self.filter}, *window.stages, *window.project(fetch.projection)]
 
-    async def send(self, fetch: Fetch, run: Run) -> Answer:
+    async def send(self, fetch: Fetch, run: Run) -> BatchAnswer:
         """Send this query alone."""
         if self.window.page is not None and self.window.page.parts is not None:
             return await self._send_parts(fetch, run, self.window.page, self.window.page.parts)
@@ -57,7 +57,7 @@ class Find:
 
     async def _send_parts(
         self, fetch: Fetch, run: Run, page: Page, parts: Sequence[Document]
-    ) -> Answer:
+    ) -> BatchAnswer:
         """Return the documents of parts that follow each other: nearly always of the first."""
         found: list[Document] = []
         for part in parts:
@@ -68,7 +68,7 @@ class Find:
                 break
         return found
 
-    def check(self, documents: list[Document], run: Run) -> Answer:
+    def check(self, documents: list[Document], run: Run) -> BatchAnswer:
         """Return the documents within the limit."""
         return run.trim(documents, self.window.limit)
 
@@ -104,7 +104,7 @@ class AggregateQuery:
             stages.append({"$project": fetch.projection})
         return stages
 
-    async def send(self, fetch: Fetch, run: Run) -> Answer:
+    async def send(self, fetch: Fetch, run: Run) -> BatchAnswer:
         """Send this query alone."""
         stages = self.as_stages(fetch)
         results = await run.aggregate(fetch, stages, self.limit, self.deadline)
@@ -120,7 +120,7 @@ class AggregateQuery:
         """Return the query for one result and another."""
         return replace(self, limit=2, max_results=2)
 
-    def check(self, results: list[Document], run: Run) -> Answer:
+    def check(self, results: list[Document], run: Run) -> BatchAnswer:
         """Return the results, or a failure if there are too many (decision 12)."""
         if self.may_be_cut or len(results) <= self.max_results:
             return run.trim(results, self.max_results)
@@ -129,10 +129,10 @@ class AggregateQuery:
         )
 
 
-Query = Find | AggregateQuery
+BatchedQuery = Find | AggregateQuery
 
 
-async def send_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+async def send_all(fetch: Fetch, queries: Sequence[BatchedQuery], run: Run) -> list[BatchAnswer]:
     """Return the answers to all queries, in their order."""
     if len(queries) == 1:
         return [await send_alone(fetch, queries[0], run)]
@@ -145,7 +145,7 @@ async def send_all(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Ans
     return [answer for part in answers for answer in part]
 
 
-async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
+async def send_alone(fetch: Fetch, query: BatchedQuery, run: Run) -> BatchAnswer:
     """Return the answer to a query that is sent alone."""
     try:
         is_certain = fetch.is_list or not query.narrow()
@@ -157,7 +157,7 @@ async def send_alone(fetch: Fetch, query: Query, run: Run) -> Answer:
     return answer
 
 
-async def _prefer(fetch: Fetch, query: Query, run: Run) -> Answer:
+async def _prefer(fetch: Fetch, query: BatchedQuery, run: Run) -> BatchAnswer:
     """Return one document: of several with the same text, that of the preferred kind."""
     found = await query.widen().send(fetch, run)
     while isinstance(found, list) and len(found) > 1 and (kinds := query.narrow()):
@@ -168,14 +168,16 @@ async def _prefer(fetch: Fetch, query: Query, run: Run) -> Answer:
     return found[:1] if isinstance(found, list) else found
 
 
-async def _send_each(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+async def _send_each(fetch: Fetch, queries: Sequence[BatchedQuery], run: Run) -> list[BatchAnswer]:
     if len(queries) > ALONE:
         text = f"{fetch.position.coordinates} needs more than {ALONE} commands"
         return [FieldFailure(text, "too-many-commands")] * len(queries)
     return await concurrently([send_alone(fetch, query, run) for query in queries])
 
 
-async def _send_together(fetch: Fetch, queries: Sequence[Query], run: Run) -> list[Answer]:
+async def _send_together(
+    fetch: Fetch, queries: Sequence[BatchedQuery], run: Run
+) -> list[BatchAnswer]:
     if len(queries) == 1:
         return [await send_alone(fetch, queries[0], run)]
     is_uncertain = [not fetch.is_list and bool(query.narrow()) for query in queries]

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESSIV
 
-from docgraph.codec.keyset import Key, decode_key, encode_key
+from docgraph.codec.keyset import SortKey, decode_key, encode_key
 
 KEY_BYTES: Final = 64
 _PERSON: Final = b"docgraph cursors"  # 16 bytes at most
@@ -38,7 +38,7 @@ class BadCursor(ValueError):
 class CursorPosition(NamedTuple):
     """The position of a document: its sort key, or its `_id` alone if the key is too long."""
 
-    key: Key | None
+    key: SortKey | None
     id: Any = None
 
 
@@ -88,7 +88,7 @@ class Cursors:
         text = repr(parts).encode("utf-8", "surrogatepass")
         return cls(keys, hashlib.blake2b(text, digest_size=32).digest())
 
-    def render(self, key: Key, id: Any) -> str:
+    def render(self, key: SortKey, id: Any) -> str:
         """Return the cursor of a document."""
         content = encode_key(key)
         if len(content) > _SIZES[-1]:

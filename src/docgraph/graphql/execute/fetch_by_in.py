@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any
 
 from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
-from docgraph.codec.equality import OWN_KEY, Key, candidate_keys, equality_key
+from docgraph.codec.equality import OWN_KEY, EqualityKey, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine, match_any
@@ -45,7 +45,7 @@ _WITHOUT_TEXT = frozenset(
     {int, Int64, float, bool, Decimal128, ObjectId, datetime, DatetimeMS, bytes, Binary, Timestamp}
 )
 
-Keys = dict[Key, Any]  # a join key, and the value that represents it in a command
+JoinValues = dict[EqualityKey, Any]  # a join key, and the value that represents it in a command
 
 
 @dataclass(slots=True)
@@ -53,10 +53,10 @@ class _Side:
     """One join of a batch: the values to find, and which parents need each of them."""
 
     join: Join
-    values: Keys = field(default_factory=dict)
-    seekers: dict[Key, list[int]] = field(default_factory=dict)
+    values: JoinValues = field(default_factory=dict)
+    seekers: dict[EqualityKey, list[int]] = field(default_factory=dict)
 
-    def add(self, number: int, keys: Keys) -> None:
+    def add(self, number: int, keys: JoinValues) -> None:
         """Add the keys of a parent."""
         for key, value in keys.items():
             seekers = self.seekers.get(key)
@@ -87,8 +87,8 @@ class _Batch:
 
     sides: list[_Side]
     numbers: list[int] = field(default_factory=list)
-    keys: list[Key] | None = None
-    all_keys: list[Key | None] | None = None
+    keys: list[EqualityKey] | None = None
+    all_keys: list[EqualityKey | None] | None = None
 
     @property
     def size(self) -> int:
@@ -102,7 +102,7 @@ class _Batch:
             not _WITHOUT_TEXT.issuperset(map(type, side.values.values())) for side in self.sides
         )
 
-    def add(self, number: int, keys: Sequence[Keys]) -> None:
+    def add(self, number: int, keys: Sequence[JoinValues]) -> None:
         """Add a parent, with its keys for each of the joins."""
         for side, own in zip(self.sides, keys, strict=True):
             side.add(number, own)
@@ -122,10 +122,10 @@ class _Batch:
             parts.append(_Batch([part], [number for key in own for number in seekers[key]]))
         return parts
 
-    def keys_by_parent(self) -> dict[int, Keys]:
+    def keys_by_parent(self) -> dict[int, JoinValues]:
         """Return the keys of each parent, by the only join."""
         side = self._index()
-        wanted: dict[int, Keys] = {number: {} for number in self.numbers}
+        wanted: dict[int, JoinValues] = {number: {} for number in self.numbers}
         for key, numbers in side.seekers.items():
             for number in numbers:
                 wanted[number][key] = side.values[key]
@@ -143,7 +143,7 @@ class _Batch:
             return self._distribute_by_all(documents, views)
         reached = self._reach(views)
         if self.keys is not None and reached is not None:
-            groups: dict[Key, list[Any]] = {key: [] for key in self.sides[0].values}
+            groups: dict[EqualityKey, list[Any]] = {key: [] for key in self.sides[0].values}
             if not groups.keys() >= set(reached):
                 return None
             for key, document in zip(reached, documents, strict=True):
@@ -183,7 +183,7 @@ class _Batch:
                 found[number].append(document)
         return found
 
-    def _reach(self, documents: Sequence[Document]) -> list[Key] | None:
+    def _reach(self, documents: Sequence[Document]) -> list[EqualityKey] | None:
         """Return the values that documents are found by, if all of them are their own keys."""
         (side,) = self.sides
         if len(side.join.path) != 1:
@@ -271,7 +271,7 @@ def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
     return _Batch([side], numbers)
 
 
-def _read_keys(fetch: Fetch, join: Join, parent: Any) -> Keys:
+def _read_keys(fetch: Fetch, join: Join, parent: Any) -> JoinValues:
     """Return the foreign keys of a parent; null is not a key."""
     value = join.get(parent)
     if value is None:

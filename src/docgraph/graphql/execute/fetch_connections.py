@@ -16,11 +16,11 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.equality import is_equal
-from docgraph.codec.keyset import Key, ahead, behind
+from docgraph.codec.keyset import SortKey, ahead, behind
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.graphql.errors import FieldFailure
-from docgraph.graphql.execute.batched_queries import AggregateQuery, Find, Query
+from docgraph.graphql.execute.batched_queries import AggregateQuery, BatchedQuery, Find
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.pages import find_keys
 from docgraph.graphql.execute.per_parent import fetch_per_parent
@@ -101,7 +101,7 @@ class _Others:
         is_own = given.at is None or own < given.at
         deadline = Deadline(own, limit, patience=given.patience) if is_own else given
 
-        def count(find: Find) -> Query:
+        def count(find: Find) -> BatchedQuery:
             stages: list[Document] = [{"$match": find.filter}, {"$count": _COUNT}]
             return AggregateQuery(stages, 1, 1, deadline=deadline)
 
@@ -123,13 +123,13 @@ class _Others:
         own = {"_id": {"$eq": key[places.index("_id")]}}  # the item of the cursor itself
         other = replace(page, parts=({"$or": [own, *conditions]},), projection={"_id": 1})
 
-        def probe(find: Find) -> Query:
+        def probe(find: Find) -> BatchedQuery:
             return Find(find.filter, Window(None, 0, 1, other))
 
         answers = await self._fetch_each(probe)
         return [one if isinstance(one, FieldFailure) else bool(one) for one in answers]
 
-    async def _fetch_each(self, adapt: Callable[[Find], Query]) -> list[Any]:
+    async def _fetch_each(self, adapt: Callable[[Find], BatchedQuery]) -> list[Any]:
         return await fetch_per_parent(self._fetch, self._parents, self._roots, self._run, adapt)
 
 
@@ -143,7 +143,7 @@ class _Pages:
         self._paths = [path for path, _ in page.order]
         self._getters = [_build_getter(path) for path in self._paths]
         self._id_place = self._paths.index("_id")
-        self._keys: dict[int, Key] = {}  # of documents with arrays in the order
+        self._keys: dict[int, SortKey] = {}  # of documents with arrays in the order
         self._built: dict[int, Document] = {}
 
     async def load_keys(self, answers: Sequence[Any], run: Run) -> None:
@@ -253,7 +253,7 @@ class _Pages:
                 )
 
 
-def _is_usable(key: Key) -> bool:
+def _is_usable(key: SortKey) -> bool:
     return not any(value is _ARRAY for value in key) and is_readable(list(key))
 
 

@@ -34,7 +34,7 @@ from graphql.execution.values import VariableValues, get_argument_values
 
 from docgraph.graphql.errors import FieldFailure, reject_length
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.introspection_cache import CachedAnswer, IntrospectionCache
+from docgraph.graphql.execute.introspection_cache import IntrospectionAnswer, IntrospectionCache
 from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Introspection
@@ -50,7 +50,7 @@ async def introspect(field: Introspection, run: Run) -> Any:
     """Return the value of the field: encoded JSON, null, or a failure."""
     plan, variables = run.plan, run.variable_values
 
-    async def load(_: Hashable) -> CachedAnswer:
+    async def load(_: Hashable) -> IntrospectionAnswer:
         if run.lane is None:
             return _compute(plan, field, variables)
         return await run_blocking(run.lane, _compute, plan, field, variables)
@@ -68,7 +68,7 @@ def _identify(plan: Plan, field: Introspection, variables: Mapping[str, Any]) ->
     return ref(plan), field.key, tuple(map(id, field.nodes)), tuple(used)
 
 
-def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> CachedAnswer:
+def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> IntrospectionAnswer:
     values = plan.variables.read(variables)
     flags = {name: values.coerced.get(name) for name in plan.conditions}
     collector = Collector.of(plan.app.schema, plan.document, flags)

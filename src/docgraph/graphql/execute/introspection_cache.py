@@ -10,7 +10,7 @@ from docgraph.runtime import LoadingCache, LruDict
 MAX_BYTES = 32 * 1024 * 1024
 _LEAST = 1024  # bytes that the smallest entry counts for
 
-CachedAnswer = bytes | FieldFailure
+IntrospectionAnswer = bytes | FieldFailure
 
 
 class IntrospectionCache:
@@ -21,13 +21,13 @@ class IntrospectionCache:
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._kept: LruDict[Hashable, CachedAnswer] = LruDict(max_bytes // _LEAST + 1)
-        self._loading: LoadingCache[Hashable, CachedAnswer] = LoadingCache(0)
+        self._kept: LruDict[Hashable, IntrospectionAnswer] = LruDict(max_bytes // _LEAST + 1)
+        self._loading: LoadingCache[Hashable, IntrospectionAnswer] = LoadingCache(0)
         self.size = 0
 
     async def get(
-        self, key: Hashable, load: Callable[[Hashable], Awaitable[CachedAnswer]]
-    ) -> CachedAnswer:
+        self, key: Hashable, load: Callable[[Hashable], Awaitable[IntrospectionAnswer]]
+    ) -> IntrospectionAnswer:
         """Return the cached answer, or build it now, once for all waiting requests."""
         answer = self._kept.get(key)
         if answer is None:
@@ -39,7 +39,7 @@ class IntrospectionCache:
         """Cancel answers in progress."""
         await self._loading.close()
 
-    def _keep(self, key: Hashable, answer: CachedAnswer) -> None:
+    def _keep(self, key: Hashable, answer: IntrospectionAnswer) -> None:
         if self._kept.peek(key) is not None or _size(answer) > self._max_bytes:
             return
         self._kept.put(key, answer)
@@ -48,5 +48,5 @@ class IntrospectionCache:
             self.size -= _size(self._kept.pop_oldest()[1])
 
 
-def _size(answer: CachedAnswer) -> int:
+def _size(answer: IntrospectionAnswer) -> int:
     return max(len(answer), _LEAST) if isinstance(answer, bytes) else _LEAST

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from docgraph.codec.equality import Key
+from docgraph.codec.equality import EqualityKey
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine, is_comparable, match_any
@@ -22,14 +22,18 @@ from docgraph.graphql.plan.relation import Join, cut_path
 
 
 async def fetch_by_lookup(
-    fetch: Fetch, join: Join, wanted: Mapping[int, Mapping[Key, Any]], rest: Document, run: Run
+    fetch: Fetch,
+    join: Join,
+    wanted: Mapping[int, Mapping[EqualityKey, Any]],
+    rest: Document,
+    run: Run,
 ) -> dict[int, list[Document]] | None:
     """Return the documents of each parent; None if `$lookup` cannot give the right answer."""
     window = run.prepared[id(fetch)].window
     values = [value for keys in wanted.values() for value in keys.values()]
     if window is None or not _is_possible(join, values):
         return None
-    seekers: dict[tuple[Key, ...], list[int]] = {}
+    seekers: dict[tuple[EqualityKey, ...], list[int]] = {}
     sought: list[Document] = []
     for number, keys in wanted.items():
         sharing = seekers.setdefault(tuple(keys), [])

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from docgraph.codec.keyset import Key, ahead, behind, build_key, check_order, read_key
+from docgraph.codec.keyset import SortKey, ahead, behind, build_key, check_order, read_key
 from docgraph.exchange import Document
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import DocgraphError
-from docgraph.exchange.parsed import Order
+from docgraph.exchange.parsed import SortOrder
 from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import PAGE_ARGUMENTS
 from docgraph.graphql.errors import FieldFailure, describe_failure
@@ -87,7 +87,7 @@ def _read_size(arguments: Mapping[str, Any], run: Run) -> tuple[int, bool]:
     return size, last is not None
 
 
-def build_order(sort: Mapping[str, Any] | None) -> Order:
+def build_order(sort: Mapping[str, Any] | None) -> SortOrder:
     """Return the order of a connection; raise `FieldFailure` for one that has no positions."""
     given = tuple((sort or {}).items())
     if any(path.startswith("$") for path, _ in given) or (obstacle := check_order(given)):
@@ -106,7 +106,7 @@ def _reject_order(text: str) -> FieldFailure:
 
 
 def _build_parts(
-    order: Order, after: Key | None, before: Key | None, *, is_backward: bool
+    order: SortOrder, after: SortKey | None, before: SortKey | None, *, is_backward: bool
 ) -> tuple[Document, ...] | None:
     """Return the conditions for documents between the positions, the nearest part first.
 
@@ -124,7 +124,7 @@ def _build_parts(
 
 
 def _build_projection(
-    fetch: Fetch, parts: ConnectionParts, order: Order, *, is_backward: bool
+    fetch: Fetch, parts: ConnectionParts, order: SortOrder, *, is_backward: bool
 ) -> Mapping[str, int] | None:
     """Return the projection, with the properties of the order if positions are needed."""
     if not (is_backward or parts.has_cursors):
@@ -135,7 +135,9 @@ def _build_projection(
 class _Positions:
     """Reads the positions that the arguments of a field name."""
 
-    def __init__(self, fetch: Fetch, order: Order, arguments: Mapping[str, Any], run: Run) -> None:
+    def __init__(
+        self, fetch: Fetch, order: SortOrder, arguments: Mapping[str, Any], run: Run
+    ) -> None:
         self._fetch = fetch
         self._order = order
         self._arguments = arguments
@@ -159,7 +161,7 @@ class _Positions:
             sorted(app.key),
         )
 
-    async def read(self, name: str) -> Key | None:
+    async def read(self, name: str) -> SortKey | None:
         """Return the position of a cursor; None without one."""
         text = self._arguments.get(name)
         if text is None:
@@ -186,7 +188,9 @@ class _Positions:
         return key
 
 
-async def find_keys(fetch: Fetch, order: Order, ids: Sequence[Any], run: Run) -> dict[Any, Key]:
+async def find_keys(
+    fetch: Fetch, order: SortOrder, ids: Sequence[Any], run: Run
+) -> dict[Any, SortKey]:
     """Return the sort keys of documents by their (frozen) ids, as the database computes them."""
     keyset = Keyset(None, {SORT_KEY: build_key(order)})
     documents = await run.find_positions(fetch, ids, dict(order), keyset)

@@ -20,9 +20,9 @@ from docgraph.graphql.definition.mapping import (
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import (
     AggregateQuery,
-    Answer,
+    BatchAnswer,
+    BatchedQuery,
     Find,
-    Query,
     send_all,
     send_alone,
 )
@@ -31,7 +31,7 @@ from docgraph.graphql.execute.window import Window, order_window, read_window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.variables import MATCH_NOTHING, Scope, matches_nothing
 
-Adapt = Callable[[Find], Query]
+Adapt = Callable[[Find], BatchedQuery]
 
 MAX_KEYS = 10_000  # foreign keys of one parent, and of one command
 
@@ -51,9 +51,9 @@ async def fetch_per_parent(
         root = None if roots is None else roots[0]
         return [await _fetch_single(fetch, parents[0], root, run, adapt)]
     prepared = run.prepared[id(fetch)]
-    queries: list[Query] = []
-    known: dict[Hashable, int | Answer] = {}
-    slots: list[int | Answer] = []
+    queries: list[BatchedQuery] = []
+    known: dict[Hashable, int | BatchAnswer] = {}
+    slots: list[int | BatchAnswer] = []
     for number, parent in enumerate(parents):
         root = None if roots is None else roots[number]
         key = _identify(fetch, number, parent, root)
@@ -67,7 +67,7 @@ async def fetch_per_parent(
 
 async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run, adapt: Adapt | None) -> Any:
     """Return the answer for a single parent, for example of a root field."""
-    queries: list[Query] = []
+    queries: list[BatchedQuery] = []
     slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run, adapt)
     return await send_alone(fetch, queries[0], run) if queries else slot
 
@@ -84,10 +84,10 @@ def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
     prepared: PreparedFetch,
     parent: Any,
     root: Any,
-    queries: list[Query],
+    queries: list[BatchedQuery],
     run: Run,
     adapt: Adapt | None,
-) -> int | Answer:
+) -> int | BatchAnswer:
     """Return the number of the parent's query, or its answer if none is needed."""
     scope = prepared.scope
     if not fetch.relation.is_independent:
@@ -104,7 +104,9 @@ def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
     return len(queries) - 1
 
 
-def _build_query(fetch: Fetch, prepared: PreparedFetch, scope: Scope, run: Run) -> Query | None:
+def _build_query(
+    fetch: Fetch, prepared: PreparedFetch, scope: Scope, run: Run
+) -> BatchedQuery | None:
     """Return the query of one parent; None if it can find nothing (decisions 9 and 11)."""
     mapping = fetch.mapping
     _check_keys(fetch, scope.parent)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from docgraph.graphql.errors import Damaged, Errors, GraphqlError, count_more
+from docgraph.graphql.errors import Damaged, Errors, GraphqlError, ResponsePath, count_more
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
@@ -17,8 +17,6 @@ _SMALL = 64 << 10  # characters of a value that is encoded at once
 _JSON = frozenset({bytes})
 _OBJECT = frozenset({dict})
 _SCALARS = frozenset({int, float, bool, type(None)})
-
-_Path = tuple[str | int, ...]
 
 
 class CommandRecord(NamedTuple):
@@ -126,8 +124,8 @@ class CutLists:
         return tuple({"path": list(path), "limit": limit} for path, limit in found)
 
     def _walk(
-        self, value: Any, blocks: tuple[Block, ...], path: _Path, *, is_once: bool = False
-    ) -> Iterator[tuple[_Path, int]]:
+        self, value: Any, blocks: tuple[Block, ...], path: ResponsePath, *, is_once: bool = False
+    ) -> Iterator[tuple[ResponsePath, int]]:
         """Find the lists that were cut; `is_once`: each in one of its positions."""
         known = (id(value), id(blocks))
         if known in self._complete:
@@ -167,7 +165,7 @@ class CutLists:
         return self._columns[known]
 
 
-def _find_field(cut: tuple[_Path, int]) -> tuple[str, ...]:
+def _find_field(cut: tuple[ResponsePath, int]) -> tuple[str, ...]:
     return tuple(step for step in cut[0] if isinstance(step, str))
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from docgraph.codec.keyset import Key
+from docgraph.codec.keyset import SortKey
 from docgraph.exchange import Document
 from docgraph.exchange.data import Keyset
-from docgraph.exchange.parsed import Order
+from docgraph.exchange.parsed import SortOrder
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.cursors import Cursors
@@ -48,12 +48,12 @@ class Page:
     properties of the order, if the positions of documents are needed.
     """
 
-    order: Order
+    order: SortOrder
     size: int
     is_backward: bool
     cursors: Cursors | None = None
-    after: Key | None = None
-    before: Key | None = None
+    after: SortKey | None = None
+    before: SortKey | None = None
     parts: tuple[Document, ...] | None = None
     projection: Mapping[str, int] | None = None
 

@@ -7,12 +7,11 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.codec.equality import equality_key
 from docgraph.exchange import Document
+from docgraph.exchange.data import FieldPath
 from docgraph.store.exact import decode_exactly
 
-Steps = tuple[str, ...]
-
 OTHER: Final = "other"
-_ALL: Final = frozenset[Steps]({()})  # every path is below the empty one
+_ALL: Final = frozenset[FieldPath]({()})  # every path is below the empty one
 _OF_COLLECTIONS: Final = frozenset(
     {"drop", "create", "createIndexes", "dropIndexes", "modify", "shardCollection"}
 )
@@ -31,7 +30,7 @@ class ChangeFacts(NamedTuple):
     namespace: str
     id: Hashable = None
     document: Document | None = None
-    touched: frozenset[Steps] = frozenset()
+    touched: frozenset[FieldPath] = frozenset()
 
     @classmethod
     def read(cls, event: Mapping[str, Any]) -> ChangeFacts:
@@ -62,17 +61,17 @@ class ChangeFacts(NamedTuple):
 EVERYTHING: Final = ChangeFacts(OTHER, "")
 
 
-def split_path(path: str) -> Steps:
+def split_path(path: str) -> FieldPath:
     """Return the steps of a path without positions in arrays."""
     return tuple([step for step in path.split(".") if not step.isdigit()])
 
 
-def is_touched(path: Steps, touched: frozenset[Steps]) -> bool:
+def is_touched(path: FieldPath, touched: frozenset[FieldPath]) -> bool:
     """Return whether one of the changed paths is this one, above it or below it."""
     return any(path[: len(one)] == one[: len(path)] for one in touched)
 
 
-def _read_touched(event: Mapping[str, Any]) -> frozenset[Steps]:
+def _read_touched(event: Mapping[str, Any]) -> frozenset[FieldPath]:
     description = event.get("updateDescription")
     if not description:
         return _ALL

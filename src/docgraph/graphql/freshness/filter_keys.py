@@ -15,7 +15,7 @@ from typing import Any, Final
 from docgraph.codec.bson_types import Binary, Int64, ObjectId
 from docgraph.codec.equality import OWN_KEY, equality_key
 
-Keys = dict[str, frozenset[Hashable]]
+FixedKeys = dict[str, frozenset[Hashable]]
 
 MAX_VALUES: Final = 1_000  # of one path; `$in` with more fixes nothing
 _PLAIN: Final = frozenset({str, int, Int64, bool, ObjectId})
@@ -23,9 +23,9 @@ _SUBTYPES: Final = frozenset({0, 3, 4})  # bytes and UUIDs
 _EXACT: Final = 2.0**53
 
 
-def find_keys(filters: Iterable[Mapping[str, Any] | None]) -> Keys:
+def find_keys(filters: Iterable[Mapping[str, Any] | None]) -> FixedKeys:
     """Return the values of the paths that these filters fix together."""
-    keys: Keys = {}
+    keys: FixedKeys = {}
     for filter_ in filters:
         for path, condition in (filter_ or {}).items():
             if path == "$and":
@@ -43,12 +43,12 @@ def is_usable(path: str) -> bool:
     return all(step and step[0] != "$" and not step.isdigit() for step in path.split("."))
 
 
-def drop_texts(keys: Mapping[str, frozenset[Hashable]]) -> Keys:
+def drop_texts(keys: Mapping[str, frozenset[Hashable]]) -> FixedKeys:
     """Return the keys without texts, which a collation compares in its own way."""
     return {path: values for path, values in keys.items() if str not in set(map(type, values))}
 
 
-def _merge(keys: Keys, more: Keys) -> None:
+def _merge(keys: FixedKeys, more: FixedKeys) -> None:
     """Add paths; of two conditions on one path, that with fewer values.
 
     Both have to hold, but not for the same element of an array: values in common prove nothing.
@@ -59,7 +59,7 @@ def _merge(keys: Keys, more: Keys) -> None:
             keys[path] = values
 
 
-def _find_common(branches: list[Keys]) -> Keys:
+def _find_common(branches: list[FixedKeys]) -> FixedKeys:
     """Return the paths that every branch fixes, with the values of all branches."""
     if not branches:
         return {}

@@ -27,9 +27,10 @@ from itertools import islice
 from sys import getsizeof
 from typing import Final, NamedTuple
 
-from docgraph.codec.equality import Key, candidate_keys
+from docgraph.codec.equality import EqualityKey, candidate_keys
 from docgraph.exchange import Document
-from docgraph.graphql.freshness.change_facts import ChangeFacts, Steps, is_touched, split_path
+from docgraph.exchange.data import FieldPath
+from docgraph.graphql.freshness.change_facts import ChangeFacts, is_touched, split_path
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.runtime import LruDict
 
@@ -66,12 +67,12 @@ class _Anchored(NamedTuple):
         )
 
 
-class _Table(dict[Key, "_Anchored | dict[int, _Anchored]"]):
+class _Table(dict[EqualityKey, "_Anchored | dict[int, _Anchored]"]):
     """Dependencies by keys: nearly always one for each key, which needs no table of its own."""
 
     __slots__ = ()
 
-    def add(self, keys: frozenset[Key], one: _Anchored) -> None:
+    def add(self, keys: frozenset[EqualityKey], one: _Anchored) -> None:
         """Add a dependency under all of its keys."""
         if self.keys().isdisjoint(keys):
             self.update(dict.fromkeys(keys, one))
@@ -85,7 +86,7 @@ class _Table(dict[Key, "_Anchored | dict[int, _Anchored]"]):
             else:
                 self[key] = {id(known): known, id(one): one}
 
-    def remove(self, keys: frozenset[Key], one: _Anchored) -> None:
+    def remove(self, keys: frozenset[EqualityKey], one: _Anchored) -> None:
         """Remove a dependency."""
         for key in keys:
             known = self.get(key)
@@ -94,7 +95,7 @@ class _Table(dict[Key, "_Anchored | dict[int, _Anchored]"]):
             if known is one or known == {}:
                 del self[key]
 
-    def find(self, key: Key) -> Iterable[_Anchored]:
+    def find(self, key: EqualityKey) -> Iterable[_Anchored]:
         """Return the dependencies of a key."""
         known = self.get(key)
         if known is None:
@@ -107,7 +108,7 @@ class _Anchor:
     """The dependencies that are found by the values of one path."""
 
     path: tuple[str, ...]
-    steps: Steps
+    steps: FieldPath
     table: _Table = field(default_factory=_Table)
 
     def find(self, document: Document) -> Iterator[_Anchored]:

@@ -15,12 +15,11 @@ from docgraph.codec.bson_types import Binary, Int64, ObjectId
 from docgraph.codec.equality import OWN_KEY, equality_key
 from docgraph.exchange import Document
 from docgraph.graphql.freshness.dependency import Dependency, merge_dependencies
-from docgraph.graphql.freshness.filter_keys import Keys, drop_texts, find_keys
+from docgraph.graphql.freshness.filter_keys import FixedKeys, drop_texts, find_keys
 from docgraph.graphql.freshness.read_sources import ReadSource, Sources
 from docgraph.graphql.freshness.trackability import find_moving, find_moving_condition
 from docgraph.store.guard.references import find_reference, nested_pipelines
-
-Rows = Mapping[str, Mapping[str, Any]] | None
+from docgraph.store.guard.shield import Rows
 
 MAX_IDS: Final = 10_000  # of one command; more depend on the whole collection
 MAX_READS: Final = 10_000  # of one execution
@@ -36,7 +35,7 @@ class ReadRecord:
     """
 
     namespace: str
-    keys: Keys
+    keys: FixedKeys
     command: str
     has_ids: bool = True
     ids: frozenset[Hashable] = frozenset()
@@ -91,7 +90,11 @@ class DependencyRecorder:
     _reads: list[ReadRecord] = field(default_factory=list)
 
     def record_find(
-        self, namespace: str, filter_: Mapping[str, Any], rows: Rows, command: str | None = None
+        self,
+        namespace: str,
+        filter_: Mapping[str, Any],
+        rows: Rows | None,
+        command: str | None = None,
     ) -> ReadRecord:
         """Record that documents of a filter are read; close the result if it is complete.
 
@@ -104,14 +107,14 @@ class DependencyRecorder:
         return self._add(ReadRecord(namespace, keys, command or namespace, self.has_ids))
 
     def record_pipeline(
-        self, namespace: str, pipeline: Sequence[Mapping[str, Any]], rows: Rows
+        self, namespace: str, pipeline: Sequence[Mapping[str, Any]], rows: Rows | None
     ) -> None:
         """Record that a pipeline runs, with all collections that its stages read."""
         self._check(find_moving(pipeline))
         self._record_stages(namespace, pipeline, rows, namespace)
 
     def _record_stages(
-        self, namespace: str, pipeline: Sequence[Any], rows: Rows, command: str
+        self, namespace: str, pipeline: Sequence[Any], rows: Rows | None, command: str
     ) -> None:
         filters: list[Any] = [(rows or {}).get(namespace)]
         for stage in pipeline:
@@ -121,7 +124,7 @@ class DependencyRecorder:
         self._add(ReadRecord(namespace, find_keys(filters), command))
         self._record_others(pipeline, rows, command)
 
-    def _record_others(self, pipeline: Sequence[Any], rows: Rows, command: str) -> None:
+    def _record_others(self, pipeline: Sequence[Any], rows: Rows | None, command: str) -> None:
         """Record the collections that stages read besides their own."""
         db = command.partition(".")[0]
         for name, body in (entry for stage in pipeline for entry in stage.items()):

@@ -53,7 +53,7 @@ class Worked(NamedTuple):
     is_own: bool = True
 
 
-Work = Callable[["LiveQuery"], Awaitable[Worked]]
+RunLiveQuery = Callable[["LiveQuery"], Awaitable[Worked]]
 
 
 class LiveQuery:
@@ -62,7 +62,7 @@ class LiveQuery:
     def __init__(
         self,
         user: str,
-        work: Work,
+        work: RunLiveQuery,
         schedule: RunSchedule,
         interval: float,
         *,

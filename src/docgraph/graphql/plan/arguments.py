@@ -52,7 +52,7 @@ from docgraph.graphql.errors import (
     phrase,
 )
 
-Read = Callable[[Mapping[str, Any]], Any]
+ReadArgument = Callable[[Mapping[str, Any]], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class FieldArguments:
     fixed: Mapping[str, Any]
     direct: tuple[tuple[str, str], ...] = ()
     is_simple: bool = True
-    built: tuple[tuple[str, Read], ...] = ()
+    built: tuple[tuple[str, ReadArgument], ...] = ()
 
     def coerce(self, variables: VariableValues) -> Mapping[str, Any]:
         """Return the values; raise `FieldFailure` for one that does not fit the argument's type."""
@@ -99,7 +99,7 @@ class FieldArguments:
 def build_arguments(definition: GraphQLField, node: FieldNode) -> FieldArguments:
     """Coerce the arguments that do not depend on variables."""
     direct: dict[str, str] = {}
-    built: dict[str, Read] = {}
+    built: dict[str, ReadArgument] = {}
     for argument in node.arguments or ():
         name, value = argument.name.value, argument.value
         if isinstance(value, VariableNode):
@@ -129,7 +129,7 @@ class _NoValue(Exception):
     """A variable inside a value is null or absent: the special cases."""
 
 
-def _build_reader(node: ValueNode, type_: GraphQLInputType) -> Read | None:
+def _build_reader(node: ValueNode, type_: GraphQLInputType) -> ReadArgument | None:
     """Return the function that builds a literal from the variables in it; None: not possible.
 
     The values of variables are coerced already, and those of other parts here, once.
@@ -149,7 +149,7 @@ def _build_reader(node: ValueNode, type_: GraphQLInputType) -> Read | None:
     return None
 
 
-def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> Read | None:
+def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> ReadArgument | None:
     fields = type_.fields.values()
     if type_.is_one_of or any(one.out_name or one.default is not None for one in fields):
         return None
@@ -163,7 +163,7 @@ def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> Read 
     return lambda given: {name: read(given) for name, read in readers}
 
 
-def _read_variable(name: str) -> Read:
+def _read_variable(name: str) -> ReadArgument:
     def read(given: Mapping[str, Any]) -> Any:
         value = given.get(name)
         if value is None:

@@ -21,7 +21,7 @@ from docgraph.graphql.errors import FieldFailure, FieldPosition
 
 Get = Callable[[Any], Any]
 Serialize = Callable[[Any], Any]
-Kind = type[Any]
+LeafKind = type[Any]
 Described = tuple[Any, ...]
 
 
@@ -63,7 +63,7 @@ class LeafField:
     path: tuple[str, ...]
     get: Get
     serialize: Serialize
-    unchanged: Kind | None = None  # values of exactly this type are their own JSON
+    unchanged: LeafKind | None = None  # values of exactly this type are their own JSON
     is_date: bool = False  # shown as `{"$date": …}`, most of the time
     names: Mapping[Hashable, str] | None = None  # of an enum, by the stored value
 
@@ -90,7 +90,7 @@ def is_nullable(type_: GraphQLOutputType) -> bool:
 
 
 def build_strict(
-    type_: GraphQLOutputType, serialize: Serialize, unchanged: Kind | None = None
+    type_: GraphQLOutputType, serialize: Serialize, unchanged: LeafKind | None = None
 ) -> Serialize:
     """Build a function that completes a valid value and raises for any other."""
     if is_non_null_type(type_):
@@ -108,7 +108,7 @@ def build_strict(
 
 
 def _build_strict_list(
-    item_type: GraphQLOutputType, serialize: Serialize, unchanged: Kind | None
+    item_type: GraphQLOutputType, serialize: Serialize, unchanged: LeafKind | None
 ) -> Serialize:
     complete = build_strict(item_type, serialize, unchanged)
     named = item_type.of_type if is_non_null_type(item_type) else item_type

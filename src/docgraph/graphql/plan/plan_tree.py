@@ -21,6 +21,7 @@ from graphql import (
 )
 
 from docgraph.codec import JsonMode
+from docgraph.exchange.data import FieldPath
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     GroupMapping,
@@ -59,7 +60,6 @@ __all__ = [
     "UnmappedField",
 ]
 
-Path = tuple[str, ...]
 
 _MAX_TEXTS = 100  # that decide types and are remembered, per selection
 
@@ -71,7 +71,7 @@ class Embedded:
     key: str
     type: GraphQLOutputType
     position: FieldPosition
-    path: Path
+    path: FieldPath
     get: Get
     selection: Selection
     is_wrapper: bool = False  # the edges of a connection, or where its page is

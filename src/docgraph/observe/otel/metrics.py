@@ -85,7 +85,7 @@ _UNITS: Final = {"_seconds": "s", "_bytes": "By"}
 _NOT_KEPT: Final[Any] = None  # may be omitted, whatever its type says
 _CUMULATIVE: Final = otlp.AggregationTemporality.CUMULATIVE
 
-Labels = tuple[tuple[str, str], ...]
+LabelPairs = tuple[tuple[str, str], ...]
 Span = tuple[int, int]  # when counting began, and now
 
 
@@ -114,8 +114,8 @@ def _read_numbers(samples: Iterable[Sample], span: Span) -> list[otlp.NumberData
 
 def _read_histograms(samples: Iterable[Sample], span: Span) -> Iterator[otlp.HistogramDataPoint]:
     """Convert histograms: buckets of Prometheus are cumulative, those of OTLP are not."""
-    sums: dict[Labels, float] = {}
-    buckets: dict[Labels, dict[float, float]] = {}
+    sums: dict[LabelPairs, float] = {}
+    buckets: dict[LabelPairs, dict[float, float]] = {}
     for one in samples:
         labels = tuple(sorted(pair for pair in one.labels.items() if pair[0] != "le"))
         if one.name.endswith("_bucket"):

@@ -7,11 +7,12 @@ size. Pagination is up to the pipeline itself, with `@skip` and `@limit`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_meant
 from docgraph.exchange import Answer, Body, Deadline, Document, Permission, ResourceType
+from docgraph.exchange.data import Stages
 from docgraph.exchange.errors import (
     AnswerTooLarge,
     NotFound,
@@ -39,8 +40,6 @@ _MAX_SHOWN: Final = f"{MAX_BYTES // 1024 // 1024} MiB"
 _SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
 _FIRST: Final = _SEARCHES | {"$geoNear", "$documents"}
 _TEXT: Final = frozenset({"$text"})
-
-Stages = Sequence[Mapping[str, Any]]
 
 
 class AggregationFailed(QueryError):

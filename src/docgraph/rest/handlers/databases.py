@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Answer, Body, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import RequestError
+from docgraph.exchange.request import Segments
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.etags import etag_headers, find_exclusion
 from docgraph.rest.handlers.metadata import (
@@ -214,8 +215,6 @@ HANDLERS: Handlers = {
 
 
 # Reserved paths: reject databases and collections at the path of a service (decision 41).
-
-Segments = tuple[str, ...]
 
 
 def check_reachable(call: RestCall) -> None:

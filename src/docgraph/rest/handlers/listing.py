@@ -11,12 +11,20 @@ from typing import Any, Final, NamedTuple
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.csv_table import MAX_SAMPLE
-from docgraph.codec.keyset import EMPTY, Key, behind, build_key, check_order, name_class, read_key
+from docgraph.codec.keyset import (
+    EMPTY,
+    SortKey,
+    behind,
+    build_key,
+    check_order,
+    name_class,
+    read_key,
+)
 from docgraph.codec.request_body import read_documents
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import BodyError, RequestError
-from docgraph.exchange.parsed import Order
+from docgraph.exchange.parsed import SortOrder
 from docgraph.exchange.response import HeaderList
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.etags import etag_headers
@@ -88,11 +96,11 @@ _MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be rea
 class PageStart(NamedTuple):
     """The start of a page: after this key or at the beginning, plus documents to skip."""
 
-    key: Key | None = None
+    key: SortKey | None = None
     skip: int = 0
 
 
-def with_tiebreak(order: Order) -> Order:
+def with_tiebreak(order: SortOrder) -> SortOrder:
     """Return the order with `_id` at its end, in the direction of the last key."""
     if obstacle := check_order(order):
         hint = None if "$meta" in obstacle else "use page instead of after"
@@ -105,7 +113,7 @@ def with_tiebreak(order: Order) -> Order:
 # --- tokens ---------------------------------------------------------------------------------------
 
 
-def render_token(order: Order, place: PageStart) -> str:
+def render_token(order: SortOrder, place: PageStart) -> str:
     """Render the token of a position in that order."""
     key = place.key
     if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
@@ -121,7 +129,7 @@ def _encode(content: bytes) -> str:
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
-def parse_token(order: Order, token: str) -> PageStart:
+def parse_token(order: SortOrder, token: str) -> PageStart:
     """Parse a token; raise if it was made for another order."""
     try:
         content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
@@ -142,7 +150,7 @@ def parse_token(order: Order, token: str) -> PageStart:
     raise _illegal("it is not one of ours, or belongs to another sort")
 
 
-def _check_types(key: Key) -> None:
+def _check_types(key: SortKey) -> None:
     try:
         for value in key:
             name_class(value)
@@ -159,7 +167,7 @@ def _read_skip(skipped: Sequence[Any]) -> int:
     raise _illegal("it is not one of ours")
 
 
-def _signature(order: Order) -> str:
+def _signature(order: SortOrder) -> str:
     return ",".join(f"{'-' if direction == -1 else ''}{path}" for path, direction in order)
 
 
@@ -170,7 +178,7 @@ def _illegal(reason: str) -> RequestError:
     )
 
 
-_NEWEST_FIRST: Final[Order] = (("_id", -1),)
+_NEWEST_FIRST: Final[SortOrder] = (("_id", -1),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +253,7 @@ async def _read_page(call: RestCall) -> _Page:
     return _Page(documents, next_page(call.request, page=str(parameters.page + 1)))
 
 
-def _build_read(call: RestCall, order: Order) -> Read:
+def _build_read(call: RestCall, order: SortOrder) -> Read:
     parameters = call.parameters
     filters = parameters.restriction
     return Read(
@@ -258,13 +266,13 @@ def _build_read(call: RestCall, order: Order) -> Read:
     )
 
 
-async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
+async def _read_keyset_page(call: RestCall, order: SortOrder, token: str) -> _Page:
     """The page after the token; the database returns the sort keys with the documents."""
     place = parse_token(order, token) if token else PageStart()
     parts = [None] if place.key is None else behind(order, place.key)
     size = call.parameters.pagesize + place.skip
     shown = call.open_list()
-    keys: list[Key] = []  # of all documents, also of those that are not shown
+    keys: list[SortKey] = []  # of all documents, also of those that are not shown
     ids: list[Any] = []
 
     async def add(portion: list[Document]) -> None:
@@ -288,7 +296,7 @@ async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
 
 
 async def _find_place(
-    call: RestCall, order: Order, keys: list[Key], ids: list[Any], begin: PageStart
+    call: RestCall, order: SortOrder, keys: list[SortKey], ids: list[Any], begin: PageStart
 ) -> PageStart:
     """Behind the last key, or the last one that can be read."""
     for skip, key in enumerate(reversed(keys)):
@@ -297,7 +305,7 @@ async def _find_place(
     return PageStart(begin.key, len(keys))
 
 
-async def _find_stored(call: RestCall, order: Order, key: Key, id: Any) -> Key:
+async def _find_stored(call: RestCall, order: SortOrder, key: SortKey, id: Any) -> SortKey:
     """The key with the stored values.
 
     The driver reads empty arrays and nulls as None, and with a collation the texts of a sort key

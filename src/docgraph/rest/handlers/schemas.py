@@ -17,7 +17,7 @@ from docgraph.codec.request_body import read_documents
 from docgraph.exchange import Answer, Document, Resource, ResourceType
 from docgraph.exchange.errors import BodyError, RequestError
 from docgraph.exchange.request import Request
-from docgraph.rest.call import Handler, Handlers, RestCall
+from docgraph.rest.call import Handlers, RestCall, RestHandler
 from docgraph.rest.handlers import documents
 from docgraph.rest.handlers.bulk import insert_many
 from docgraph.rest.handlers.listing import list_documents
@@ -41,7 +41,7 @@ async def _put(call: RestCall) -> Answer:
     return await put_document(_as_document(call), content)
 
 
-def _by(handler: Handler) -> Handler:
+def _by(handler: RestHandler) -> RestHandler:
     async def handle(call: RestCall) -> Answer:
         return await handler(_as_document(call))
 

@@ -15,7 +15,7 @@ from docgraph.server.fields import RawHeaders
 from docgraph.server.http.call import HttpCall
 from docgraph.server.respond import Head
 
-Message = MutableMapping[str, Any]
+AsgiMessage = MutableMapping[str, Any]
 RenderHead = Callable[[int, RawHeaders], Head]
 
 _VERSIONS = {"version": "3.0", "spec_version": "2.3"}
@@ -56,7 +56,7 @@ class Bridge:
             "state": {},
         }
 
-    async def _receive(self) -> Message:
+    async def _receive(self) -> AsgiMessage:
         """Return the next part of the body; after its end, the disconnect.
 
         The end of the response counts as a disconnect, too. Raises when the body is late, broken or
@@ -70,7 +70,7 @@ class Bridge:
         self._is_read = incoming is None or incoming.is_complete
         return {"type": "http.request", "body": part, "more_body": not self._is_read}
 
-    async def _send(self, message: Message) -> None:
+    async def _send(self, message: AsgiMessage) -> None:
         """Send a part of the response."""
         kind = message["type"]
         if kind == "http.response.start" and self._head is None and not self._call.status:

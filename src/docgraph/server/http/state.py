@@ -22,7 +22,7 @@ from docgraph.server.http.framing import find_path
 from docgraph.server.http.message_bodies import UnreadResponses, UploadBudget
 from docgraph.server.http.reader import RequestReader
 from docgraph.server.proxies import UNIX, TrustedProxies
-from docgraph.server.respond import CorsPolicy, Head, Offload, Responder
+from docgraph.server.respond import CorsPolicy, Head, OffloadCompression, Responder
 from docgraph.server.settings import Limits, ServerSettings
 
 _SLOWEST: Final = 1024  # bytes per second that a peer has to read
@@ -154,7 +154,7 @@ def build_state(
     settings: ServerSettings,
     limits: Limits | None = None,
     *,
-    offload: Offload = asyncio.to_thread,
+    offload: OffloadCompression = asyncio.to_thread,
     cells: Cells | None = None,
     worker: int = 0,
 ) -> ProcessState:

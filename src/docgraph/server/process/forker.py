@@ -33,7 +33,7 @@ from typing import Any, Final, NamedTuple, NoReturn, Self
 from docgraph.exchange import StartupError
 
 # The work of a forked process: the arguments of its order, and the descriptors sent with it.
-Work = Callable[[Sequence[Any], Sequence[int]], None]
+ForkedWork = Callable[[Sequence[Any], Sequence[int]], None]
 
 _FORKERS: Final = 2  # each can replace the other
 _FORK_SECONDS: Final = 10.0  # to follow an order
@@ -112,7 +112,7 @@ class _Line(NamedTuple):
 class Forker:
     """The parent's side; create it before the parent has threads."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: ForkedWork) -> None:
         self._lines: list[_Line] = []
         self._lost: list[int] = []  # ids of forkers that did not follow an order
         for _ in range(_FORKERS):
@@ -200,7 +200,7 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _run(work: Work, orders: Connection) -> NoReturn:
+def _run(work: ForkedWork, orders: Connection) -> NoReturn:
     """Run the forker until the parent ends."""
     try:
         atexit._clear()  # the exit handlers of the parent
@@ -215,7 +215,7 @@ def _run(work: Work, orders: Connection) -> NoReturn:
         os._exit(0)
 
 
-def _follow_orders(work: Work, orders: Connection) -> None:
+def _follow_orders(work: ForkedWork, orders: Connection) -> None:
     running: dict[Connection, _Running] = {}  # by the pipe that closes when a process ends
     while True:
         ready = wait([orders, *running])
@@ -262,7 +262,7 @@ def _report_exit(ended: Connection, process: _Running) -> None:
         report.send(os.waitstatus_to_exitcode(status))
 
 
-def _be_forked(work: Work, order: bytes, descriptors: Sequence[int]) -> NoReturn:
+def _be_forked(work: ForkedWork, order: bytes, descriptors: Sequence[int]) -> NoReturn:
     """Do the work and exit like an interpreter, without returning to the parent's stack."""
     code = 1
     try:

@@ -29,7 +29,7 @@ from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import ConnectionsUsed, DatabaseFound, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import (
     ConnectionStatus,
     Fault,
@@ -61,11 +61,11 @@ class Availability:
 
     def __init__(
         self,
-        client: Client,
+        client: DriverClient,
         waits: Waits | None = None,
         contact: ConnectionStatus | None = None,
         *,
-        stream_client: Client | None = None,
+        stream_client: DriverClient | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -29,7 +29,7 @@ from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.connection_checkout import fix_waiting
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
-Client = AsyncMongoClient[Document]
+DriverClient = AsyncMongoClient[Document]
 
 _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
 
@@ -40,7 +40,7 @@ def build_client(
     *,
     wait_ms: int = 15_000,
     stream_connections: int | None = None,
-) -> Client:
+) -> DriverClient:
     """Return a client that is not connected yet; reject an invalid connection string at start.
 
     `wait_ms` is the longest wait for a free connection, 0 no limit, if the section has none. With
@@ -70,7 +70,7 @@ def build_client(
             ) from None
 
 
-async def close_client(client: Client) -> None:
+async def close_client(client: DriverClient) -> None:
     """Close the client; do not end sessions on an unreachable server, which expires them itself.
 
     Otherwise the driver would wait for the server as long as for any command.

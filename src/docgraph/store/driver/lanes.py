@@ -42,7 +42,7 @@ _DOCUMENT: Final = 16 << 10  # bytes of a document whose size is not known
 _POINTS: Final = frozenset(("$eq", "$in"))
 _READS: Final = frozenset(("find", "aggregate"))
 
-Shape = tuple[Any, ...]
+CommandShape = tuple[Any, ...]
 
 
 class Wait(NamedTuple):
@@ -72,7 +72,7 @@ def build_trial(command: Document) -> Document:
     return {**command, "maxTimeMS": min(_TRIAL_MS, command.get("maxTimeMS", _TRIAL_MS))}
 
 
-def find_shape(db: str, command: Document) -> Shape | None:
+def find_shape(db: str, command: Document) -> CommandShape | None:
     """Return what reads of the same cost have in common; None for commands that are no query.
 
     The first member is whether documents are read by their `_id`, which is always light.
@@ -164,7 +164,7 @@ class ReadCosts:
     """The costs by shape."""
 
     def __init__(self) -> None:
-        self._costs: LruDict[Shape, ReadCost] = LruDict(_MAX_SHAPES)
+        self._costs: LruDict[CommandShape, ReadCost] = LruDict(_MAX_SHAPES)
 
     def find(self, db: str, command: Document) -> ReadCost | None:
         """Return the cost of a read; None for commands that are no query."""

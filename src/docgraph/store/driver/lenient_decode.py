@@ -19,12 +19,11 @@ from bson import Binary, DBRef, _encode_mapping
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.errors import InvalidBSON
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, FieldPath
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 
 Options = CodecOptions[Document]
-Path = tuple[str, ...]
 
 _MAX_REPORTED: Final = 10  # documents of one answer
 _LONGEST: Final = 200
@@ -91,9 +90,9 @@ def decode_reply(
     return reply
 
 
-def _by_document(reply: Document, flaws: list[Path]) -> dict[str, list[Path]]:
+def _by_document(reply: Document, flaws: list[FieldPath]) -> dict[str, list[FieldPath]]:
     """Group the flaws by document id: they are at `cursor.firstBatch.<index>.<path>`."""
-    found: dict[str, list[Path]] = {}
+    found: dict[str, list[FieldPath]] = {}
     batch = _find_batch(reply)
     documents = {str(index): one for index, one in enumerate(batch)}
     for flaw in flaws:
@@ -181,7 +180,7 @@ def _id_of(document: Any) -> str:
     return str(document.get("_id"))[:_LONGEST] if isinstance(document, Mapping) else ""
 
 
-def _report(namespace: tuple[str, str], flaws: Mapping[str, list[Path]]) -> None:
+def _report(namespace: tuple[str, str], flaws: Mapping[str, list[FieldPath]]) -> None:
     for id, paths in islice(flaws.items(), _MAX_REPORTED):
         emit(UnreadableValue(*namespace, id, ".".join(paths[0])[:_LONGEST], len(paths)))
     rest = sum(len(paths) for paths in islice(flaws.values(), _MAX_REPORTED, None))
@@ -202,9 +201,9 @@ def encode_bson(
 # --- decoding by element --------------------------------------------------------------------------
 
 
-def salvage(data: bytes, options: Options) -> tuple[Document, list[Path]]:
+def salvage(data: bytes, options: Options) -> tuple[Document, list[FieldPath]]:
     """Return the readable part of the document, and the paths of the unreadable values."""
-    flaws: list[Path] = []
+    flaws: list[FieldPath] = []
     try:
         return _Salvage(options, flaws).read_document(data, ()), flaws
     except (IndexError, RecursionError, ValueError, struct.error) as error:
@@ -212,14 +211,14 @@ def salvage(data: bytes, options: Options) -> tuple[Document, list[Path]]:
 
 
 class _Salvage:
-    def __init__(self, options: Options, flaws: list[Path]) -> None:
+    def __init__(self, options: Options, flaws: list[FieldPath]) -> None:
         self._options = options
         self._flaws = flaws
 
-    def read_document(self, data: bytes, place: Path) -> Document:
+    def read_document(self, data: bytes, place: FieldPath) -> Document:
         return {name: value for name, value in self._elements(data, place)}
 
-    def _elements(self, data: bytes, place: Path) -> list[tuple[str, Any]]:
+    def _elements(self, data: bytes, place: FieldPath) -> list[tuple[str, Any]]:
         found: list[tuple[str, Any]] = []
         position, end = _HEAD, len(data) - 1
         if _LENGTH.unpack_from(data)[0] != len(data) or data[end]:
@@ -240,7 +239,7 @@ class _Salvage:
             found.append((name, self._value(kind, data[start:position], here)))
         return found
 
-    def _value(self, kind: int, raw: bytes, place: Path) -> Any:
+    def _value(self, kind: int, raw: bytes, place: FieldPath) -> Any:
         body = bytes([kind]) + b"v\0" + raw + b"\0"
         try:
             return bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)["v"]

@@ -13,7 +13,7 @@ from pymongo.asynchronous.topology import Topology
 from pymongo.errors import ConfigurationError, OperationFailure
 
 from docgraph.exchange.data import Document
-from docgraph.store.driver.client import Client
+from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import GUIDE, ConnectionStatus, Fault, Lacking, Refused
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
@@ -41,7 +41,7 @@ _ANY_LOGIN: Final = (  # the log would mistake an example for a secret
 
 
 async def log_in(
-    client: Client, contact: ConnectionStatus, more: Iterable[Right] = ()
+    client: DriverClient, contact: ConnectionStatus, more: Iterable[Right] = ()
 ) -> Fault | None:
     """Return what prevents our work although there is a server; None if nothing does.
 
@@ -81,13 +81,13 @@ def _advise(contact: ConnectionStatus) -> str:
     )
 
 
-async def read_version(client: Client) -> str:
+async def read_version(client: DriverClient) -> str:
     """Return the version of MongoDB, which needs no privilege."""
     reply = await client.admin.command("buildInfo")
     return str(reply["version"])
 
 
-async def count_free_connections(client: Client) -> int | None:
+async def count_free_connections(client: DriverClient) -> int | None:
     """Return how many more connections the database accepts; None if our user may not know."""
     try:
         reply = await client.admin.command({"serverStatus": 1, **_ONLY_CONNECTIONS})
@@ -97,13 +97,13 @@ async def count_free_connections(client: Client) -> int | None:
     return int(found) if found is not None else None
 
 
-async def _read_hello(client: Client) -> Document:
+async def _read_hello(client: DriverClient) -> Document:
     reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
     known: Document = reply["authInfo"]
     return known
 
 
-async def forget_connections(client: Client) -> None:
+async def forget_connections(client: DriverClient) -> None:
     """Close connections, so that new ones log in: they lose their login if the user is dropped.
 
     The driver considers them valid as long as they are open, even if the user is created again.

@@ -13,7 +13,7 @@ from pymongo.errors import CollectionInvalid, OperationFailure, PyMongoError
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
-from docgraph.store.driver.client import Client, build_client, close_client
+from docgraph.store.driver.client import DriverClient, build_client, close_client
 from docgraph.store.sections import MClient
 
 _FORBIDDEN: Final = frozenset({13, 8000})  # codes of MongoDB and of Atlas
@@ -22,7 +22,7 @@ _FORBIDDEN: Final = frozenset({13, 8000})  # codes of MongoDB and of Atlas
 class Scratch:
     """Reads existing data, and writes to databases whose names begin with `prefix`."""
 
-    def __init__(self, client: Client, prefix: str) -> None:
+    def __init__(self, client: DriverClient, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
         self._used: set[str] = set()

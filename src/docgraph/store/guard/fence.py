@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from bson import Regex
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Filter
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.references import ExpressionPath, visit_stages
 from docgraph.store.guard.stage_checks import has_key
@@ -62,11 +62,10 @@ _HINT: Final = (
     "$geoWithin or $geoIntersects, alone or in $and, $or, $nor, $not and $elemMatch"
 )
 
-Filter = Mapping[str, Any]
 Serves = Callable[[Filter, Filter], bool]
 
 
-class Parts(NamedTuple):
+class FilterParts(NamedTuple):
     """A filter: the part next to a row filter, and the part behind the fence."""
 
     front: Filter
@@ -149,10 +148,10 @@ def _is_operators(value: Any) -> bool:
     return isinstance(value, Mapping) and next(iter(value), "")[:1] == "$"
 
 
-def split(filter: Filter, *, by_bytes: bool = False) -> Parts:
+def split(filter: Filter, *, by_bytes: bool = False) -> FilterParts:
     """Split a filter; the safe implications of the part behind the fence stay in front."""
     if find_unsafe(filter) is None:
-        return Parts(filter)
+        return FilterParts(filter)
     if has_key(filter, _NEAR):
         raise QueryError(
             "$near and $nearSphere cannot be combined with this filter under a row filter: "
@@ -168,7 +167,7 @@ def split(filter: Filter, *, by_bytes: bool = False) -> Parts:
         behind.append(one)
         if implied := _relax(one, by_bytes):
             front.append(implied)
-    parts = Parts(_join(front), _join(behind))
+    parts = FilterParts(_join(front), _join(behind))
     if has_key(parts.behind, _TEXT):
         raise QueryError(
             "$text cannot be an alternative to this condition under a row filter: "
@@ -258,7 +257,7 @@ def _find_range(pattern: Any, options: Any = "") -> Document:
 # --- pipelines ------------------------------------------------------------------------------------
 
 
-class Stages:
+class FencedStages:
     """The stages of a pipeline on a collection, with a fence where they need one.
 
     `is_open`: no fence follows the row filter yet. An unsafe `$match` then gets a fence before it.

@@ -14,7 +14,7 @@ BYTE: Final = 1 / 512  # steps: a byte that is copied or searched
 
 _ONE: Final = Form(1)
 
-Result = tuple[Size, Form]
+SizeAndForm = tuple[Size, Form]
 """The result of an operator, and the steps that it takes."""
 
 
@@ -73,7 +73,7 @@ class Operands:
         return self.size(self.bytes, self.length, inner)._replace(low=low, high=high)
 
 
-Rule = Callable[[Operands], Result]
+SizeRule = Callable[[Operands], SizeAndForm]
 
 
 def scan(operands: Operands, factor: float = 1) -> Form:
@@ -105,7 +105,7 @@ def unknown(operands: Operands) -> Size:
     return Size(supplied=operands.supplied)
 
 
-def scalar(operands: Operands) -> Result:
+def scalar(operands: Operands) -> SizeAndForm:
     """A single value that is not known."""
     return unknown(operands), NONE
 
@@ -131,10 +131,10 @@ Bounds = tuple[float, float]
 _ROUNDING: Final = 2.0**-47  # of a double that becomes a decimal of 15 digits
 
 
-def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> Rule:
+def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> SizeRule:
     """The rule of an operator whose result has these bounds, as far as its operands have some."""
 
-    def rule(operands: Operands) -> Result:
+    def rule(operands: Operands) -> SizeAndForm:
         try:
             low, high = by(*operands.all)
         except (TypeError, ZeroDivisionError):
@@ -193,15 +193,15 @@ def convert(one: Size, operands: Operands) -> Size:
     return number(low, high, supplied=one.supplied)
 
 
-def _same_number(operands: Operands) -> Result:
+def _same_number(operands: Operands) -> SizeAndForm:
     one = operands.get(0)
     return convert(one, operands), one.bytes.times(BYTE)
 
 
-def _extreme(is_least: bool) -> Rule:
+def _extreme(is_least: bool) -> SizeRule:
     """`$min` and `$max`: of several operands one of them, of a single one an element."""
 
-    def rule(operands: Operands) -> Result:
+    def rule(operands: Operands) -> SizeAndForm:
         size = choose(operands.all)
         # Null and missing values do not take part, so that only constants are a bound.
         known = [one for one in operands.all if one.is_number]
@@ -221,7 +221,7 @@ _WHOLE: Final = _bound(lambda a: (a.low - 1, a.high + 1))
 # Rounding to tens, hundreds and so on gives at most twice the number.
 _ROUND: Final = _bound(lambda a, *_: (-2 * _largest(a) - 1, 2 * _largest(a) + 1))
 
-NUMBERS: Final[Mapping[str, Rule]] = {
+NUMBERS: Final[Mapping[str, SizeRule]] = {
     "add": _bound(
         lambda *n: (sum(one.low for one in n), sum(one.high for one in n)), allows_dates=True
     ),

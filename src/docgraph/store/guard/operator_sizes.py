@@ -15,8 +15,8 @@ from docgraph.store.guard.operands import (
     NUMBERS,
     PLAIN,
     Operands,
-    Result,
-    Rule,
+    SizeAndForm,
+    SizeRule,
     choose,
     compare,
     compare_elements,
@@ -49,20 +49,20 @@ _NUMBER_TYPES: Final = ("int", "long", "double", "decimal")
 _STORED_PARTS: Final = 1_000  # of a stored text, as many as elements of a stored array
 
 
-def _find_element(operands: Operands) -> Result:
+def _find_element(operands: Operands) -> SizeAndForm:
     """`$in` has the array behind the value, `$indexOfArray` before it."""
     longest = join([one.length for one in operands.all[:2]])
     return operands.number(-1, longest.bound()), add(longest.times(PLAIN), scan(operands))
 
 
-def _choose_branch(operands: Operands) -> Result:
+def _choose_branch(operands: Operands) -> SizeAndForm:
     """Return the size of `$cond`: that of its branches, not of its condition."""
     named = operands.named
     sizes = [named[key] for key in ("then", "else") if key in named] or operands.all[1:]
     return choose(sizes), NONE
 
 
-def _pick_element(operands: Operands) -> Result:
+def _pick_element(operands: Operands) -> SizeAndForm:
     one = operands.get(0)
     return Size(one.bytes, one.inner, one.inner, one.low, one.high, one.supplied), NONE
 
@@ -70,20 +70,20 @@ def _pick_element(operands: Operands) -> Result:
 # --- texts ----------------------------------------------------------------------------------------
 
 
-def _text(operands: Operands) -> Result:
+def _text(operands: Operands) -> SizeAndForm:
     """A text that is not longer than its operands together."""
     is_stored = len(operands.all) == 1 and operands.get(0).is_stored
     return operands.size(operands.bytes)._replace(is_stored=is_stored), scan(operands)
 
 
-def _format(operands: Operands, factor: int = 1) -> Result:
+def _format(operands: Operands, factor: int = 1) -> SizeAndForm:
     """The text of a number, a date or an id."""
     bytes = add(operands.bytes.times(factor), Form(_LARGEST_NUMBER))
     return operands.size(bytes), scan(operands)
 
 
-def _substring(unit: int) -> Rule:
-    def rule(operands: Operands) -> Result:
+def _substring(unit: int) -> SizeRule:
+    def rule(operands: Operands) -> SizeAndForm:
         text, count = operands.get(0), operands.get(2)
         bytes = add(text.bytes, Form(_LARGEST_NUMBER))
         if count.is_constant and 0 <= count.high * unit < bytes.peak():
@@ -93,7 +93,7 @@ def _substring(unit: int) -> Rule:
     return rule
 
 
-def _split(operands: Operands) -> Result:
+def _split(operands: Operands) -> SizeAndForm:
     text, delimiter = operands.get(0), operands.get(1)
     length = add(text.bytes.times(1 / len(delimiter.text or " ")), Form(1))
     if text.is_stored and not length.parts:
@@ -101,22 +101,22 @@ def _split(operands: Operands) -> Result:
     return operands.size(add(text.bytes, length.times(ELEMENT)), length), scan(operands)
 
 
-def _replace_one(operands: Operands) -> Result:
+def _replace_one(operands: Operands) -> SizeAndForm:
     text, new = operands.name("input"), operands.name("replacement")
     return operands.size(add(text.bytes, new.bytes)), scan(operands)
 
 
-def _replace_all(operands: Operands) -> Result:
+def _replace_all(operands: Operands) -> SizeAndForm:
     text, old, new = (operands.name(key) for key in ("input", "find", "replacement"))
     times = add(text.bytes.times(1 / len(old.text or " ")), Form(1))
     bytes = add(text.bytes, product(times, new.bytes))
     return operands.size(bytes), add(scan(operands), bytes.times(BYTE))
 
 
-def _find_matches(is_every: bool) -> Rule:
+def _find_matches(is_every: bool) -> SizeRule:
     """Texts and groups of matches; a group that looks ahead can hold the rest each time."""
 
-    def rule(operands: Operands) -> Result:
+    def rule(operands: Operands) -> SizeAndForm:
         text, pattern = operands.name("input").bytes, operands.name("regex").text
         if pattern is None:
             groups: float = ceil(text.peak())
@@ -133,7 +133,7 @@ def _find_matches(is_every: bool) -> Rule:
     return rule
 
 
-def _convert(operands: Operands) -> Result:
+def _convert(operands: Operands) -> SizeAndForm:
     size, to = choose(operands.all), operands.name("to").text
     is_number = to in _NUMBER_TYPES and "base" not in operands.named
     found = convert(operands.name("input"), operands) if is_number else unknown(operands)
@@ -161,12 +161,12 @@ def _cut(operands: Operands, array: Size, count: Size) -> Size:
     return array._replace(length=length, supplied=operands.supplied, text=None)
 
 
-def _slice(operands: Operands) -> Result:
+def _slice(operands: Operands) -> SizeAndForm:
     count = operands.all[-1] if len(operands.all) > 1 else number(0, 0)
     return _cut(operands, operands.get(0), count), visit(operands)
 
 
-def _zip(operands: Operands) -> Result:
+def _zip(operands: Operands) -> SizeAndForm:
     """`inputs` is one list of arrays; `defaults` fill the shorter ones, each time again."""
     inputs, defaults = operands.name("inputs"), operands.named.get("defaults")
     rows, columns = inputs.inner, inputs.length
@@ -179,7 +179,7 @@ def _zip(operands: Operands) -> Result:
     return size, product(rows, columns).times(PLAIN)
 
 
-def _pairs(operands: Operands) -> Result:
+def _pairs(operands: Operands) -> SizeAndForm:
     """`$objectToArray`: `k` and `v` for each property."""
     one = operands.get(0)
     bytes = add(one.bytes, one.length.times(4 * ELEMENT))
@@ -188,7 +188,7 @@ def _pairs(operands: Operands) -> Result:
     return size, visit(operands)
 
 
-def _set_property(operands: Operands) -> Result:
+def _set_property(operands: Operands) -> SizeAndForm:
     both = [operands.name("input"), operands.name("value")]
     bytes = add(operands.bytes, Form(ELEMENT))
     inner = join([join([one.length, one.inner]) for one in both])
@@ -197,7 +197,7 @@ def _set_property(operands: Operands) -> Result:
     return Size(bytes, length, inner, low, high, operands.supplied), visit(operands)
 
 
-def _range(operands: Operands) -> Result:
+def _range(operands: Operands) -> SizeAndForm:
     start, end = operands.get(0), operands.get(1)
     step = operands.get(2) if operands.all[2:] else number(1, 1)
     spans = [end.high - start.low] if step.low > 0 else [start.high - end.low]
@@ -236,7 +236,7 @@ REFERRING: Final = frozenset(_names("arrayElemAt first last getField ifNull cond
 TAKING_NAMES: Final = frozenset(_names(_BY_NAME))
 """Operators whose operands have names; a document is a single operand of all others."""
 
-_TABLE: Final[Mapping[str, Rule]] = {
+_TABLE: Final[Mapping[str, SizeRule]] = {
     """
     exp ln log log10 pow sqrt sin cos tan asin acos atan atan2 asinh acosh atanh sinh cosh tanh
     degreesToRadians radiansToDegrees sigmoid bitAnd bitNot bitOr bitXor rand sampleRate

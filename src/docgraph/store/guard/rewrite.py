@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from docgraph.exchange.data import Document, Write
-from docgraph.store.guard.fence import UNKNOWN, Ground, Stages, check_searched
+from docgraph.store.guard.fence import UNKNOWN, FencedStages, Ground, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shield import (
     Shield,
@@ -62,13 +62,13 @@ class _Rewriter:
 
     def on_collection(
         self, pipeline: Sequence[Mapping[str, Any]], db: str, collection: str
-    ) -> Stages:
+    ) -> FencedStages:
         namespace = namespace_of(db, collection)
         hidden = self.shield.hidden.get(namespace, ())
         row = self.shield.rows.get(namespace) or {}
         if (hidden or row) and shows_storage(pipeline):
             raise reject("the pipeline")
-        stages = Stages(row, self.grounds.get(namespace, UNKNOWN), pipeline)
+        stages = FencedStages(row, self.grounds.get(namespace, UNKNOWN), pipeline)
         if not hidden and not row:
             return self._add_all(pipeline, db, stages)
         is_begun = _begin(pipeline[0], hidden, row, stages) if pipeline else False
@@ -78,7 +78,9 @@ class _Rewriter:
             stages.add({"$unset": _dotted(hidden)})
         return self._add_all(pipeline[1:] if is_begun else pipeline, db, stages)
 
-    def _add_all(self, pipeline: Sequence[Mapping[str, Any]], db: str, stages: Stages) -> Stages:
+    def _add_all(
+        self, pipeline: Sequence[Mapping[str, Any]], db: str, stages: FencedStages
+    ) -> FencedStages:
         """Add the stages; guard what they read of other collections."""
         for stage in pipeline:
             ((name, body),) = stage.items()
@@ -94,7 +96,7 @@ class _Rewriter:
                 self._add_join(name, body, db, stages)
         return stages
 
-    def _add_join(self, name: str, body: Any, db: str, stages: Stages) -> None:
+    def _add_join(self, name: str, body: Any, db: str, stages: FencedStages) -> None:
         """Add `$lookup` or `$unionWith`: the guards begin the pipeline on the other collection."""
         reference = read_reference(name, body, db, name)
         pipeline = next((nested for _, nested in nested_pipelines(name, body)), [])
@@ -111,7 +113,7 @@ class _Rewriter:
             body = {**body, "pipeline": inner.stages}
         stages.add({name: body}, is_open=inner.is_open)
 
-    def _add_graph(self, body: Mapping[str, Any], db: str, stages: Stages) -> None:
+    def _add_graph(self, body: Mapping[str, Any], db: str, stages: FencedStages) -> None:
         """Add `$graphLookup`, which has no pipeline: restrict its search, `$unset` its result."""
         reference = read_reference("$graphLookup", body, db, "$graphLookup")
         assert reference is not None  # noqa: S101 - it always names a collection
@@ -134,11 +136,13 @@ class _Rewriter:
         return self.shield.hidden.get(namespace_of(db, collection), ())
 
 
-def _unrestricted() -> Stages:
-    return Stages({}, UNKNOWN)
+def _unrestricted() -> FencedStages:
+    return FencedStages({}, UNKNOWN)
 
 
-def _begin(stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stages: Stages) -> bool:
+def _begin(
+    stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stages: FencedStages
+) -> bool:
     """Add a stage that must be the first one, guarded in its own way; False: it need not be."""
     ((name, body),) = stage.items()
     if name in _SEARCHES:

@@ -20,7 +20,14 @@ from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats, 
 from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import build_aggregate, build_find, check_skip
-from docgraph.store.guard.fence import FENCE, UNKNOWN, Ground, Parts, find_unsafe, holds_unsafe
+from docgraph.store.guard.fence import (
+    FENCE,
+    UNKNOWN,
+    FilterParts,
+    Ground,
+    find_unsafe,
+    holds_unsafe,
+)
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.shield import Shield, reject, shows_storage
 from docgraph.store.guard.stage_checks import has_key
@@ -40,10 +47,10 @@ async def restrict(
     place: tuple[str, str],
     filter: Mapping[str, Any],
     projection: Mapping[str, Any] | None = None,
-) -> Parts:
+) -> FilterParts:
     """Return the filter with the caller's row filter, and with a fence if it needs one."""
     if not shield.rows:  # as nearly always
-        return Parts(filter)
+        return FilterParts(filter)
     namespace = namespace_of(*place)
     is_restricted = bool(shield.rows.get(namespace))
     if is_restricted and shows_storage(projection):
@@ -112,7 +119,7 @@ class FencedFind:
     def __init__(
         self,
         place: tuple[str, str],
-        parts: Parts,
+        parts: FilterParts,
         projection: Mapping[str, Any] | None,
         bounds: tuple[int, int],
         comment: Any,

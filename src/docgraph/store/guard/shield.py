@@ -18,7 +18,7 @@ from typing import Any
 from docgraph.exchange.data import ESCAPING, Document, Read
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.exchange.request import Account
-from docgraph.store.guard.fence import Parts, split
+from docgraph.store.guard.fence import FilterParts, split
 from docgraph.store.guard.shown import HARMLESS, LOGICAL, OPAQUE, Paths, hide
 from docgraph.store.guard.stage_checks import Policy, check_filter, has_key
 from docgraph.store.names import check_namespace, namespace_of, walk
@@ -54,13 +54,13 @@ class Shield:
 
     def restrict(
         self, namespace: str, filter: Mapping[str, Any], *, by_bytes: bool = False
-    ) -> Parts:
+    ) -> FilterParts:
         """Return the filter with the row filter of the namespace added; see `fence.split`."""
         row = self.rows.get(namespace)
         if not row:
-            return Parts(filter)
+            return FilterParts(filter)
         front, behind = split(filter, by_bytes=by_bytes)
-        return Parts({"$and": [row, front]} if front else row, behind)
+        return FilterParts({"$and": [row, front]} if front else row, behind)
 
 
 class Guard:

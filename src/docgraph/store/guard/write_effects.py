@@ -15,15 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from bson import Regex
 
-from docgraph.exchange.data import Write
-from docgraph.store.names import (
-    EVERYTHING,
-    Steps,
-    Written,
-    is_number,
-    may_overlap,
-    split_key,
-)
+from docgraph.exchange.data import FieldPath, Write
+from docgraph.store.names import EVERYTHING, Written, is_number, may_overlap, split_key
 
 COMPUTED: Final = object()  # a value that only the database can compute
 
@@ -136,7 +129,7 @@ class WriteEffects:
         self.parts = tuple(map(tuple, parts))
         self.seeds = tuple(seeds)
         self._is_pipeline = is_pipeline
-        self._values: dict[Steps, StoredValues | None] = {}
+        self._values: dict[FieldPath, StoredValues | None] = {}
 
     @property
     def changes(self) -> Iterator[WrittenChange]:
@@ -153,13 +146,13 @@ class WriteEffects:
                 return (EVERYTHING,)
         return tuple(found)
 
-    def find(self, key: Steps) -> StoredValues | None:
+    def find(self, key: FieldPath) -> StoredValues | None:
         """Return the values that are stored at the key; None: the write does not contain them."""
         if key not in self._values:
             self._values[key] = self._find(key)
         return self._values[key]
 
-    def contains(self, key: Steps) -> bool:
+    def contains(self, key: FieldPath) -> bool:
         """Check if the key exists, flat or nested, in every written document."""
         if any(
             value is not COMPUTED and _has_key({seed.path: value}, key)
@@ -175,7 +168,7 @@ class WriteEffects:
             for part in self.parts
         )
 
-    def _find(self, key: Steps) -> StoredValues | None:
+    def _find(self, key: FieldPath) -> StoredValues | None:
         seeded = [
             value
             for seed in self.seeds
@@ -278,7 +271,7 @@ def read_filter(filter: Any, operator: str = "$and") -> Iterator[WrittenChange]:
 
 
 def _list_leaves(
-    value: Any, path: Steps, depth: int = 0, *, is_stage: bool = False
+    value: Any, path: FieldPath, depth: int = 0, *, is_stage: bool = False
 ) -> Iterator[Written]:
     if depth > _MAX_DEPTH:
         yield EVERYTHING
@@ -307,7 +300,7 @@ def _is_constant(value: Any) -> bool:
     return not isinstance(value, dict) and not _is_expression(value)
 
 
-def _find_in_part(part: tuple[WrittenChange, ...], key: Steps) -> Iterator[Any]:
+def _find_in_part(part: tuple[WrittenChange, ...], key: FieldPath) -> Iterator[Any]:
     stored = [(one.path, one.operand) for one in part if one.is_stored]
     is_stage = any(one.origin is ChangeOrigin.STAGE for one in part)
     for value in _find_in_fields(stored, key):
@@ -318,7 +311,7 @@ def _find_in_part(part: tuple[WrittenChange, ...], key: Steps) -> Iterator[Any]:
 
 
 def _find_in_fields(
-    fields: Iterable[tuple[str | None, Any]], steps: Steps, *, is_top: bool = True
+    fields: Iterable[tuple[str | None, Any]], steps: FieldPath, *, is_top: bool = True
 ) -> Iterator[Any]:
     concerned = [
         (path, value)
@@ -339,7 +332,7 @@ def _find_in_fields(
             yield from _find_in_value(value, steps[len(own) :])
 
 
-def _find_in_value(value: Any, steps: Steps) -> Iterator[Any]:
+def _find_in_value(value: Any, steps: FieldPath) -> Iterator[Any]:
     if not steps or value is COMPUTED:
         yield value
     elif isinstance(value, dict):
@@ -351,7 +344,7 @@ def _find_in_value(value: Any, steps: Steps) -> Iterator[Any]:
         yield from _find_in_value(value[int(steps[0])], steps[1:])
 
 
-def _has_key(value: Any, steps: Steps) -> bool:
+def _has_key(value: Any, steps: FieldPath) -> bool:
     """Check if the key exists, flat or nested; in arrays every element must have it."""
     if not steps:
         return True

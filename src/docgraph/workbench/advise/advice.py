@@ -128,7 +128,7 @@ def record_broken(app: str, error: DocgraphError) -> Advice:
 
 # --- index selection ------------------------------------------------------------------------------
 
-Keys = tuple[tuple[str, int], ...]
+IndexKeys = tuple[tuple[str, int], ...]
 
 _RANGES: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
 _COMPARISONS: Final = _RANGES | {"$eq", "$in"}
@@ -141,7 +141,7 @@ class Want:
     """The parts of an index: properties with one value, the sort, properties with a range."""
 
     equal: frozenset[str]
-    sort: Keys = ()
+    sort: IndexKeys = ()
     ranges: tuple[str, ...] = ()
 
     @property
@@ -149,7 +149,7 @@ class Want:
         """The number of keys."""
         return len(self.equal) + len(self.sort) + len(self.ranges)
 
-    def arrange(self) -> Iterator[Keys]:
+    def arrange(self) -> Iterator[IndexKeys]:
         """Yield the key sequences that serve it, the shortest first."""
         tail = (*self.sort, *((path, 1) for path in self.ranges))
         for sequence in permutations(sorted(self.equal)):
@@ -264,9 +264,9 @@ def _find_branches(filter_: Any) -> Iterator[list[Any]]:
                 yield from _find_branches(part)
 
 
-def merge_wants(wants: Sequence[Want]) -> list[tuple[Keys, list[Want]]]:
+def merge_wants(wants: Sequence[Want]) -> list[tuple[IndexKeys, list[Want]]]:
     """Return the keys of few indexes, each with the wants that it serves."""
-    groups: list[tuple[Keys, list[Want]]] = []
+    groups: list[tuple[IndexKeys, list[Want]]] = []
     for want in sorted(set(wants), key=lambda one: (-one.length, sorted(one.equal), one.sort)):
         for number, (_, served) in enumerate(groups):
             keys = _find_keys([*served, want])
@@ -278,7 +278,7 @@ def merge_wants(wants: Sequence[Want]) -> list[tuple[Keys, list[Want]]]:
     return groups
 
 
-def _find_keys(wants: Sequence[Want]) -> Keys | None:
+def _find_keys(wants: Sequence[Want]) -> IndexKeys | None:
     """Return one index for all of these, the longest of which comes first; None: impossible."""
     arranged = wants[0].arrange()
     return next((keys for keys in arranged if all(one.is_served_by(keys) for one in wants)), None)

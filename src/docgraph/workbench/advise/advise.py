@@ -13,6 +13,7 @@ from math import inf
 from typing import Any, Final
 
 from docgraph.exchange import Deadline, DocgraphError
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.mapping import AggregationMapping
@@ -29,7 +30,6 @@ from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Wei
 from docgraph.workbench.advise.collection_sample import (
     CollectionSample,
     Holding,
-    StatsKey,
     find_holdings,
     inspect_values,
 )
@@ -46,7 +46,7 @@ from docgraph.workbench.advise.data_findings import (
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
 from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
-from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, Offload, run_here
+from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, RunAside, run_here
 
 _SAMPLING_SHARE: Final = 0.6  # of the time
 _LIST_MS: Final = 6_000
@@ -67,9 +67,9 @@ class AdviceScope:
     is_all: bool = False
     is_open: Callable[[App], Awaitable[bool | None]] | None = None
     on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
-    run: Offload = run_here
+    run: RunAside = run_here
     rows: Sequence[RowFilter] = ()
-    may_read: Callable[[StatsKey], Awaitable[bool]] | None = None
+    may_read: Callable[[CollectionName], Awaitable[bool]] | None = None
 
 
 async def advise_rows(store: Store, scope: AdviceScope) -> AdviceReport:
@@ -100,7 +100,7 @@ class _Adviser:
         self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
         self._accesses = [access for app in self.apps for access in find_accesses(app)]
         self._holdings = find_holdings(self._accesses)
-        self._samples: dict[StatsKey, CollectionSample] = {}
+        self._samples: dict[CollectionName, CollectionSample] = {}
 
     async def advise(self) -> AdviceReport:
         """Return all findings."""
@@ -212,7 +212,7 @@ class _Adviser:
 
     # --- the queries ------------------------------------------------------------------------------
 
-    def _guess(self, place: StatsKey, path: str) -> Any:
+    def _guess(self, place: CollectionName, path: str) -> Any:
         sample = self._samples.get(place)
         return None if sample is None else sample.guess(path)
 
@@ -254,10 +254,10 @@ class _Adviser:
         Queries of a collection that has used up its share come last.
         """
         unserved: list[Unserved] = []
-        refused: set[StatsKey] = set()
+        refused: set[CollectionName] = set()
         told: set[Hashable] = set()
         left: list[PlannedQuery] = []
-        spent: Counter[StatsKey] = Counter()
+        spent: Counter[CollectionName] = Counter()
         share = self._budget.left * 1000 / max(1, len({one.place for one in questions}))
         queue = deque((one, share) for one in questions)
         while queue:
@@ -287,7 +287,7 @@ class _Adviser:
         serving: Serving,
         question: PlannedQuery,
         sample: CollectionSample,
-        refused: set[StatsKey],
+        refused: set[CollectionName],
     ) -> Unserved | None:
         try:
             return await serving.check(question, sample)
@@ -373,12 +373,12 @@ class _Adviser:
             self._add(find_idle(sample, named, serving.used.get(place, set()), uses))
 
 
-def find_places(app: App) -> set[StatsKey]:
+def find_places(app: App) -> set[CollectionName]:
     """Return the collections that an app reads."""
     return set(_find_places(find_accesses(app)))
 
 
-def _find_places(accesses: Iterable[Access]) -> Iterator[StatsKey]:
+def _find_places(accesses: Iterable[Access]) -> Iterator[CollectionName]:
     for access in accesses:
         yield access.place
         mapping = access.mapping
@@ -399,7 +399,7 @@ def _name_finding(found: Unserved) -> list[Hashable]:
     return [(place, found.what), *([(place, found.wants)] if found.wants else [])]
 
 
-def _name_uses(accesses: Iterable[Access], app: App, place: StatsKey) -> Iterator[str]:
+def _name_uses(accesses: Iterable[Access], app: App, place: CollectionName) -> Iterator[str]:
     """Yield the paths in a definition that name a collection."""
     for access in accesses:
         if access.app is app and place in set(_find_places([access])):

@@ -23,6 +23,7 @@ from graphql import (
 )
 
 from docgraph.exchange import Deadline, DocgraphError, Document
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import StoreUnavailable, TimeLimitExceeded
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.mapping import AggregationMapping, FieldMapping
@@ -36,13 +37,12 @@ from docgraph.store.driver.index_stats import IndexStats, NamedIndex
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access
 from docgraph.workbench.infer.profile import Profile, Seen, kind_of
-from docgraph.workbench.infer.survey import Offload, count_scanned
+from docgraph.workbench.infer.survey import RunAside, count_scanned
 
 _FEWEST: Final = 20  # documents of a sample that is large enough for shares
 _COUNT_MS: Final = 1_000
 _FILTERING: Final = frozenset({"$match", "$sort"})
 
-StatsKey = tuple[str, str]
 Hold = Callable[[Sequence[Document]], None]
 """Holds documents against what is declared about them."""
 
@@ -51,7 +51,7 @@ Hold = Callable[[Sequence[Document]], None]
 class CollectionSample:
     """The known facts of a collection; `problem` says why little is known."""
 
-    place: StatsKey
+    place: CollectionName
     listed: Listed | None = None
     profile: Profile = field(default_factory=Profile)
     documents: int | None = None  # estimated
@@ -81,7 +81,7 @@ class CollectionSample:
         return self.listed is not None and self.listed.kind == "timeseries" and not self.problem
 
     @property
-    def base(self) -> StatsKey | None:
+    def base(self) -> CollectionName | None:
         """The collection whose indexes serve a view; None if the view computes its documents."""
         if self.listed is None or not self.listed.source:
             return None
@@ -142,13 +142,13 @@ class CollectionSample:
 
 async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     store: Store,
-    place: StatsKey,
+    place: CollectionName,
     listed: Listed | None,
     *,
     sample: int,
     deadline: Deadline,
     hold: Hold,
-    run: Offload,
+    run: RunAside,
 ) -> CollectionSample:
     """Sample the collection; `problem` has what the database rejects."""
     found = CollectionSample(place, listed)
@@ -181,7 +181,7 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     return found
 
 
-async def _count_series(store: Store, place: StatsKey) -> int | None:
+async def _count_series(store: Store, place: CollectionName) -> int | None:
     """Return how many documents a time series has, of which only buckets are counted."""
     try:
         return await count_scanned(store, place, Deadline.after_ms(_COUNT_MS))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from graphql import GraphQLObjectType, get_named_type
 
 from docgraph.config.nearest import find_nearest
+from docgraph.exchange.data import CollectionName
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
@@ -20,12 +21,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths, find_spots
 from docgraph.workbench.advise.advice import Advice, Weight
-from docgraph.workbench.advise.collection_sample import (
-    CollectionSample,
-    FieldTally,
-    Holding,
-    StatsKey,
-)
+from docgraph.workbench.advise.collection_sample import CollectionSample, FieldTally, Holding
 from docgraph.workbench.infer.field_names import is_secret
 from docgraph.workbench.infer.profile import MAX_DEPTH, NUMBERS
 
@@ -279,7 +275,7 @@ def _is_bounded(stages: list[Mapping[str, object]]) -> bool:
 
 
 def find_secrets(
-    app: App, samples: Mapping[StatsKey, CollectionSample], *, is_open: bool | None
+    app: App, samples: Mapping[CollectionName, CollectionSample], *, is_open: bool | None
 ) -> Iterator[Advice]:
     """Yield fields like passwords that every caller of the app sees."""
     visibility = app.visibility
@@ -311,7 +307,7 @@ def _find_reason(
     name: str,
     mapping: FieldMapping,
     places: list[Access],
-    samples: Mapping[StatsKey, CollectionSample],
+    samples: Mapping[CollectionName, CollectionSample],
 ) -> str:
     if is_secret(name, type_name) or is_secret(" ".join(mapping.path[-2:]), type_name):
         return "its name says that it holds a secret"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from docgraph.exchange import Deadline
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.store import Store
 from docgraph.store.driver.index_stats import IndexStats
@@ -19,7 +20,7 @@ from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.workbench.advise.accesses import RuleAccess
 from docgraph.workbench.advise.advice import Want, Weight, find_wants
-from docgraph.workbench.advise.collection_sample import CollectionSample, StatsKey
+from docgraph.workbench.advise.collection_sample import CollectionSample
 from docgraph.workbench.advise.data_findings import is_unseen
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.infer.survey import SCANNED
@@ -52,7 +53,7 @@ class Serving:
 
     store: Store
     default_limit: int
-    used: dict[StatsKey, set[str]] = field(default_factory=dict)
+    used: dict[CollectionName, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._planning = IndexStats(self.store)
@@ -283,7 +284,7 @@ def _find_share(path: str, condition: Any, sample: CollectionSample) -> float | 
 
 
 def find_unserved_rows(
-    rows: Iterable[RowFilter], samples: Mapping[StatsKey, CollectionSample]
+    rows: Iterable[RowFilter], samples: Mapping[CollectionName, CollectionSample]
 ) -> Iterator[Unserved]:
     """Yield the row filters that make requests scan rows of other callers."""
     for row in rows:

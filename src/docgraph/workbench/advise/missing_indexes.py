@@ -6,18 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from docgraph.exchange.data import CollectionName
 from docgraph.graphql.execute.cost_estimate import render_command
 from docgraph.store.driver.index_stats import IndexUse, NamedIndex
 from docgraph.workbench.advise.advice import (
     Advice,
-    Keys,
+    IndexKeys,
     NewIndex,
     Want,
     Weight,
     is_beginning,
     merge_wants,
 )
-from docgraph.workbench.advise.collection_sample import CollectionSample, StatsKey
+from docgraph.workbench.advise.collection_sample import CollectionSample
 from docgraph.workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 
@@ -44,7 +45,7 @@ _SPECIAL: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def combine(
-    unserved: Sequence[Unserved], samples: Mapping[StatsKey, CollectionSample]
+    unserved: Sequence[Unserved], samples: Mapping[CollectionName, CollectionSample]
 ) -> tuple[list[Advice], list[NewIndex]]:
     """Combine all unserved queries of all apps into few indexes for those that are no notes."""
     indexes: list[NewIndex] = []
@@ -99,7 +100,7 @@ def _find_leading(want: Want, leading: Sequence[Want], *, is_optional: bool) -> 
 
 def _build_indexes(
     serious: Sequence[Unserved], sample: CollectionSample
-) -> Iterator[tuple[Keys, NewIndex]]:
+) -> Iterator[tuple[IndexKeys, NewIndex]]:
     there = {one.index.keys for one in sample.indexes}
     for keys, wants in merge_wants([want for one in serious for want in one.wants]):
         if keys in there:
@@ -116,7 +117,7 @@ def _build_indexes(
         yield keys, NewIndex(*sample.place, keys, tuple(places), command, tuple(replaced))
 
 
-def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[Keys]) -> list[Unserved]:
+def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[IndexKeys]) -> list[Unserved]:
     """Return the notes that no planned index serves."""
     return [
         one
@@ -154,7 +155,7 @@ def _describe_notes(notes: Sequence[Unserved], sample: CollectionSample) -> Iter
         )
 
 
-def _describe(one: Unserved, sample: CollectionSample, planned: Sequence[Keys]) -> Advice:
+def _describe(one: Unserved, sample: CollectionSample, planned: Sequence[IndexKeys]) -> Advice:
     question = one.question
     commands = []
     for want in one.wants:
@@ -173,7 +174,7 @@ def _describe(one: Unserved, sample: CollectionSample, planned: Sequence[Keys]) 
     return _advise(one, hint, extra)
 
 
-def _find_special(keys: Keys, sample: CollectionSample) -> str | None:
+def _find_special(keys: IndexKeys, sample: CollectionSample) -> str | None:
     """Return what to do about an index that has these keys, but does not serve every query."""
     for known in sample.indexes:
         if known.index.keys == keys:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_type
 
 from docgraph.codec.bson_types import Binary, Decimal128, Int64, ObjectId
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine, list_orders
 from docgraph.graphql.definition.mapping import (
@@ -35,8 +36,7 @@ from docgraph.workbench.advise.accesses import (
     find_spots,
 )
 
-StatsKey = tuple[str, str]
-Guess = Callable[[StatsKey, str], Any]
+Guess = Callable[[CollectionName, str], Any]
 """A value that a property of a collection often has; None: none was seen."""
 
 _MAX_GROUPS: Final = 24  # optional parts of one field that are explained
@@ -68,7 +68,7 @@ class PlannedQuery:
     """
 
     access: Access | RuleAccess
-    place: StatsKey
+    place: CollectionName
     filter: Mapping[str, Any]
     sort: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from graphql import (
     is_list_type,
 )
 
+from docgraph.exchange.data import FieldPath
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.mapping import (
@@ -126,8 +127,6 @@ _EQUALS: Final = re.compile(r"field-eq\(\s*field\s*=\s*([\w.]+)\s*,\s*value\s*=\
 _EXISTS: Final = re.compile(r"field-exists\(([^)]*)\)")
 _DEEPEST: Final = 6
 
-Path = tuple[str, ...]
-
 
 @dataclass(slots=True)
 class Surface:
@@ -178,7 +177,7 @@ class _SurfaceWalk:
     def __init__(self, app: App, hidden: frozenset[tuple[str, str]]) -> None:
         self._app = app
         self._hidden = hidden
-        self._seen: set[tuple[str, str, Path, str]] = set()
+        self._seen: set[tuple[str, str, FieldPath, str]] = set()
         self.surface = Surface()
 
     def run(self) -> None:
@@ -189,7 +188,7 @@ class _SurfaceWalk:
                 self._follow("Query", name, query.fields[name], ("", (), ""))
 
     def _follow(
-        self, owner: str, name: str, field: GraphQLField, parent: tuple[str, Path, str]
+        self, owner: str, name: str, field: GraphQLField, parent: tuple[str, FieldPath, str]
     ) -> None:
         mapping = self._app.mappings.get(owner, {}).get(name)
         if isinstance(mapping, FieldMapping) and parent[0]:
@@ -208,7 +207,7 @@ class _SurfaceWalk:
         coordinates: tuple[str, str],
         field: GraphQLField,
         mapping: FieldMapping,
-        parent: tuple[str, Path, str],
+        parent: tuple[str, FieldPath, str],
     ) -> None:
         namespace, prefix, why = parent
         node = self.surface.shape(namespace).at((*prefix, *mapping.path))
@@ -227,7 +226,7 @@ class _SurfaceWalk:
         if why and why not in node.hidden_by:
             node.hidden_by.append(why)
 
-    def _enter(self, type_: GraphQLNamedType, namespace: str, prefix: Path, why: str) -> None:
+    def _enter(self, type_: GraphQLNamedType, namespace: str, prefix: FieldPath, why: str) -> None:
         key = (type_.name, namespace, prefix, why)
         if key in self._seen or len(prefix) > _DEEPEST:
             return
@@ -257,7 +256,7 @@ class _SurfaceWalk:
                     mark_path(shape, path.strip(" '\"")).is_optional = True
 
     def _read_mapping(
-        self, namespace: str, written: Mapping[str, Any], parent: tuple[str, Path, str]
+        self, namespace: str, written: Mapping[str, Any], parent: tuple[str, FieldPath, str]
     ) -> None:
         shape = self.surface.shape(namespace)
         for path in find_constants(shape, written.get("find", {})):
@@ -276,7 +275,7 @@ def survey_stages(
     namespace: str,
     stages: Any,
     optional: str,
-    parent: tuple[str, Path, str] = ("", (), ""),
+    parent: tuple[str, FieldPath, str] = ("", (), ""),
 ) -> None:
     """Record the properties that the stages of a mapping or stored aggregation read."""
     shape, joined = surface.shape(namespace), dict[str, PropertyShape]()
@@ -304,7 +303,7 @@ def _find_other(name: str, body: Any, namespace: str) -> str:
 
 
 def _link(
-    surface: Surface, namespace: str, path: str, condition: Any, parent: tuple[str, Path, str]
+    surface: Surface, namespace: str, path: str, condition: Any, parent: tuple[str, FieldPath, str]
 ) -> None:
     """Link `{"authorId": {"$fk": "_id"}}`: the children have the parent's value."""
     is_list = isinstance(condition, dict) and "$in" in condition

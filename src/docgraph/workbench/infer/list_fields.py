@@ -49,7 +49,9 @@ _UNASKED: Final = frozenset({"BsonDocument", "Regex", "Timestamp"})
 _SELECTIVE: Final = 0.5  # a string that is repeated this often can become a filter
 _FOUND_BY: Final = "text"  # kind of an index
 
-_Filter = tuple[tuple[Argument, ...], dict[str, Any]]  # the condition when all arguments are given
+_FilterArguments = tuple[
+    tuple[Argument, ...], dict[str, Any]
+]  # the condition when all arguments are given
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class ListBuilder:
 
     # --- filters ----------------------------------------------------------------------------------
 
-    def _filters(self, names: NamePool) -> Iterator[_Filter]:
+    def _filters(self, names: NamePool) -> Iterator[_FilterArguments]:
         if any(kind == _FOUND_BY for index in self.collection.indexes for _, kind in index.keys):
             name = names.claim("search")
             yield (Argument(name, "String"),), {"$text": {"$search": {"$arg": name}}}
@@ -196,7 +198,7 @@ class ListBuilder:
         for _, leaf in ranked[:_MAX_FILTERS]:
             yield from self._filter(leaf, names)
 
-    def _filter(self, leaf: ScalarProperty, names: NamePool) -> Iterator[_Filter]:
+    def _filter(self, leaf: ScalarProperty, names: NamePool) -> Iterator[_FilterArguments]:
         path, base = leaf.path, self._name_filter(leaf)
         is_key = path in self.references or _is_number_of(path)
         if leaf.type not in ("DateTime", "Float", "Decimal128") or is_key:
@@ -264,7 +266,7 @@ def _list_operators(type_: str, *, is_enum: bool) -> list[str]:
     return ["eq", "in"] if is_enum or type_ in _FILTERED else []
 
 
-def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[_Filter]:
+def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[_FilterArguments]:
     """Yield a filter for each end of a range.
 
     Below an array one element must be within both ends: two conditions would also match a document

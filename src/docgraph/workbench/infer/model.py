@@ -319,7 +319,7 @@ def read_existing(schema: str, mappings: Mapping[str, Any]) -> Existing:
     return existing
 
 
-_Owner = (
+_TypeNode = (
     ObjectTypeDefinitionNode
     | ObjectTypeExtensionNode
     | EnumTypeDefinitionNode
@@ -327,7 +327,7 @@ _Owner = (
 )
 
 
-def _type_nodes(document: DocumentNode) -> Iterator[_Owner]:
+def _type_nodes(document: DocumentNode) -> Iterator[_TypeNode]:
     """Yield types before their extensions."""
     kinds = (
         (ObjectTypeDefinitionNode, EnumTypeDefinitionNode),
@@ -337,7 +337,7 @@ def _type_nodes(document: DocumentNode) -> Iterator[_Owner]:
         yield from (node for node in document.definitions if isinstance(node, kind))
 
 
-def _read_type(existing: Existing, node: _Owner) -> None:
+def _read_type(existing: Existing, node: _TypeNode) -> None:
     name, loc = node.name.value, node.loc
     if loc is None:
         return

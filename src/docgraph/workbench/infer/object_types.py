@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from docgraph.exchange.data import FieldPath
 from docgraph.workbench.infer.field_names import (
     NamePool,
     is_about_people,
@@ -46,8 +47,6 @@ _PRIVATE_TEXT: Final = re.compile(r"@|://|[0-9]{7}|[0-9a-fA-F]{16}")
 _NOT_COMPARED: Final = "Binary"  # no scalar: binary data is not searched by value
 _MAP_CERTAIN: Final = 400  # fields of one object that no person has named
 
-Path = tuple[str, ...]
-
 
 @dataclass(slots=True)
 class _Typed:
@@ -71,18 +70,18 @@ class TypeBuilder:
 
     model: Model
     type_names: NamePool
-    references: Collection[Path] = ()
-    open_ended: Collection[Path] = ()
+    references: Collection[FieldPath] = ()
+    open_ended: Collection[FieldPath] = ()
     nested: Mapping[tuple[str, str], str] = field(default_factory=dict)  # existing names
     required: Collection[str] = ()
     collection: str = ""
-    owners: dict[Path, ObjectType] = field(default_factory=dict)
+    owners: dict[FieldPath, ObjectType] = field(default_factory=dict)
     leaves: list[ScalarProperty] = field(default_factory=list)
-    names: dict[Path, str] = field(default_factory=dict)
-    shapes: dict[Path, Shape] = field(default_factory=dict)
+    names: dict[FieldPath, str] = field(default_factory=dict)
+    shapes: dict[FieldPath, Shape] = field(default_factory=dict)
     pools: dict[str, NamePool] = field(default_factory=dict)
 
-    def build(self, name: str, shape: Shape, path: Path = (), *, list_depth: int = 0) -> None:
+    def build(self, name: str, shape: Shape, path: FieldPath = (), *, list_depth: int = 0) -> None:
         """Add the type for objects of this shape, and those nested in it."""
         type_ = self.model.types[name] = self.owners[path] = ObjectType(name)
         self.shapes[path] = shape
@@ -102,7 +101,7 @@ class TypeBuilder:
         self,
         type_: ObjectType,
         pool: NamePool,
-        path: Path,
+        path: FieldPath,
         seen: Seen,
         shape: Shape,
         list_depth: int,
@@ -133,7 +132,7 @@ class TypeBuilder:
             one.aside = f"in {_percent(seen.filled, shape.count)} of the documents"
         type_.add(one)
 
-    def _type(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
+    def _type(self, owner: str, path: FieldPath, seen: Seen, list_depth: int) -> _Typed | None:
         """Return the type of the values, by their most frequent form; None if there is none."""
         forms = _find_forms(seen)
         form = max(forms, key=lambda one: forms[one])
@@ -147,7 +146,7 @@ class TypeBuilder:
             typed.has_misfits = True
         return typed
 
-    def _record_array(self, path: Path, *, is_mixed: bool) -> None:
+    def _record_array(self, path: FieldPath, *, is_mixed: bool) -> None:
         """Record for all scalars at or below the path that there are arrays."""
         size = len(path)
         self.leaves = [
@@ -156,7 +155,7 @@ class TypeBuilder:
         ]
 
     def _type_form(
-        self, form: str, owner: str, path: Path, seen: Seen, list_depth: int
+        self, form: str, owner: str, path: FieldPath, seen: Seen, list_depth: int
     ) -> _Typed | None:
         if form == "array":
             if seen.elements is None or not seen.elements.kinds:
@@ -173,7 +172,9 @@ class TypeBuilder:
             return self._type_object(owner, path, seen, list_depth)
         return self._type_scalar(owner, path, seen, list_depth)
 
-    def _type_object(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
+    def _type_object(
+        self, owner: str, path: FieldPath, seen: Seen, list_depth: int
+    ) -> _Typed | None:
         shape = seen.shape
         if shape is None:
             return _document("nested too deep to be looked at")
@@ -195,7 +196,7 @@ class TypeBuilder:
             return _document("nothing in it has a type of its own") if is_safe else None
         return _Typed(name, name, is_leaf=False)
 
-    def _find_same(self, path: Path, shape: Shape) -> str | None:
+    def _find_same(self, path: FieldPath, shape: Shape) -> str | None:
         """Return the enclosing type that has the same shape: replies to replies are replies."""
         for end in range(len(path) - 1, 0, -1):
             outer = self.shapes.get(path[:end])
@@ -203,7 +204,9 @@ class TypeBuilder:
                 return self.owners[path[:end]].name
         return None
 
-    def _type_scalar(self, owner: str, path: Path, seen: Seen, list_depth: int) -> _Typed | None:
+    def _type_scalar(
+        self, owner: str, path: FieldPath, seen: Seen, list_depth: int
+    ) -> _Typed | None:
         counts = {kind: seen.kinds[kind] for kind in seen.kinds if kind not in _FORMS}
         shown = find_shown(counts)
         if not shown:
@@ -236,12 +239,12 @@ class TypeBuilder:
         self.leaves.append(ScalarProperty(path, compared, False, list_depth > 0, *known))
         return typed
 
-    def _claim(self, owner: str, path: Path, *wishes: str) -> str:
+    def _claim(self, owner: str, path: FieldPath, *wishes: str) -> str:
         """Return a name for a type, preferably the one it already has."""
         known = self.nested.get((owner, path[-1]))
         return self.type_names.claim(*([known] if known else []), *wishes)
 
-    def _type_enum(self, owner: str, path: Path, values: dict[str, str]) -> _Typed:
+    def _type_enum(self, owner: str, path: FieldPath, values: dict[str, str]) -> _Typed:
         wish = owner + pascal(split_words(path[-1]) or ["kind"])
         name = self._claim(owner, path, wish, f"{wish}Kind")
         self.model.enums[name] = EnumType(name, dict(values))
@@ -286,7 +289,7 @@ def _find_forms(seen: Seen) -> dict[str, int]:
     return forms
 
 
-def _find_reason(path: Path, seen: Seen, step: str | None, collection: str) -> str | None:
+def _find_reason(path: FieldPath, seen: Seen, step: str | None, collection: str) -> str | None:
     """Return why a property cannot become a field; None if it can."""
     if step is None:
         return "a mapping cannot name it"
@@ -295,13 +298,13 @@ def _find_reason(path: Path, seen: Seen, step: str | None, collection: str) -> s
     return "it looks like a secret" if _is_named_secret(path, seen, collection) else None
 
 
-def _is_named_secret(path: Path, seen: Seen, collection: str) -> bool:
+def _is_named_secret(path: FieldPath, seen: Seen, collection: str) -> bool:
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
     return is_secret(" ".join(path[-2:]), collection, is_number=is_number)
 
 
-def _has_secrets(path: Path, shape: Shape, collection: str) -> bool:
+def _has_secrets(path: FieldPath, shape: Shape, collection: str) -> bool:
     """Return whether objects that are shown as they are would show secrets."""
     return any(
         _is_named_secret(inner, seen, collection) or seen.holds_secrets(inner[-1], collection)
@@ -309,7 +312,7 @@ def _has_secrets(path: Path, shape: Shape, collection: str) -> bool:
     )
 
 
-def _explain_missing(path: Path, seen: Seen, collection: str) -> str:
+def _explain_missing(path: FieldPath, seen: Seen, collection: str) -> str:
     inner = seen.shape or (seen.elements.shape if seen.elements else None)
     if inner is not None and _has_secrets(path, inner, collection):
         return "it holds secrets"
@@ -339,7 +342,7 @@ def _is_map(shape: Shape) -> bool:
     return len(names) >= _MAP_FIELDS and presence < _MAP_PRESENCE and len(kinds) == 1
 
 
-def _describe(path: Path, seen: Seen, typed: _Typed) -> str:
+def _describe(path: FieldPath, seen: Seen, typed: _Typed) -> str:
     """Return an example from the data, unless it could be personal."""
     if not typed.is_leaf or any(map(is_personal, path)) or path == ("_id",):
         return ""

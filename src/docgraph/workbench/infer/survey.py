@@ -40,7 +40,7 @@ _LIST_SECONDS: Final = 5.0  # for the sizes of all collections
 MAX_SECONDS: Final = 45.0
 
 
-class Offload(Protocol):
+class RunAside(Protocol):
     """Runs work that takes long, maybe in a thread."""
 
     def __call__(self, work: Callable[[], T], /) -> Awaitable[T]:
@@ -92,7 +92,7 @@ class SurveyScope:
     seconds: float = MAX_SECONDS
     is_explained: bool = True
     on_progress: Callable[[int, int, str], None] = lambda number, total, name: None
-    run: Offload = run_here
+    run: RunAside = run_here
 
 
 @dataclass(slots=True)

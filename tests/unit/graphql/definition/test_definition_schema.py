@@ -11,13 +11,13 @@ import pytest
 
 from docgraph.cli.apps.sources import find_definitions
 from docgraph.codec import to_json
-from docgraph.graphql.definition.definition_schema import Part, build_json_schema
+from docgraph.graphql.definition.definition_schema import DefinitionPart, build_json_schema
 
 EXAMPLES = Path(__file__).parents[4] / "examples"
 FOUND = find_definitions([EXAMPLES]).definitions
 
 
-def is_valid(part: Part, value: Any) -> bool:
+def is_valid(part: DefinitionPart, value: Any) -> bool:
     schema = orjson.loads(orjson.dumps(build_json_schema(part)))
     return jsonschema_rs.Draft7Validator(schema).is_valid(value)
 

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 import pytest
 
 from docgraph.graphql.errors import FieldFailure
-from docgraph.graphql.execute.introspection_cache import CachedAnswer, IntrospectionCache
+from docgraph.graphql.execute.introspection_cache import IntrospectionAnswer, IntrospectionCache
 
 pytestmark = pytest.mark.anyio
 
@@ -20,7 +20,7 @@ class Maker:
         self.made: list[Hashable] = []
         self.size = size
 
-    async def load(self, key: Hashable) -> CachedAnswer:
+    async def load(self, key: Hashable) -> IntrospectionAnswer:
         self.made.append(key)
         await asyncio.sleep(0)
         return b"x" * self.size
@@ -61,7 +61,7 @@ async def test_small_answers_and_failures_count_too() -> None:
     answers = IntrospectionCache(4_096)
     failure = FieldFailure("no", "introspection-failed")
 
-    async def fail(key: Hashable) -> CachedAnswer:
+    async def fail(key: Hashable) -> IntrospectionAnswer:
         return failure
 
     for number in range(100):

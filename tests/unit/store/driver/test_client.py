@@ -12,7 +12,7 @@ from pymongo.errors import ConfigurationError
 from docgraph.config.section import PluginConfig
 from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
-from docgraph.store.driver.client import Client, build_client, close_client
+from docgraph.store.driver.client import DriverClient, build_client, close_client
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.unit.config.harness import problems_of
@@ -20,7 +20,7 @@ from tests.unit.config.harness import problems_of
 LOCAL = "mongodb://127.0.0.1:1/"
 
 
-def timings(client: Client) -> dict[str, Any]:
+def timings(client: DriverClient) -> dict[str, Any]:
     pool = client.options.pool_options
     return {
         "pool": (pool.max_pool_size, pool.min_pool_size, pool.max_connecting),
