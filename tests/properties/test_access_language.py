@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from docgraph.access.language import compile_predicate
 from docgraph.access.role_escalation import RolePlace, may_give
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Write, WriteKind
 from docgraph.predicates import PredicateError
 from tests.unit.access.harness import RESOLVERS, evaluate

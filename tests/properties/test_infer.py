@@ -26,9 +26,9 @@ from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Listed
 from docgraph.store.collection_stats import Index
 from docgraph.workbench.infer.candidates import find_keys, find_sources, score_name
+from docgraph.workbench.infer.existing_definition import read_existing
 from docgraph.workbench.infer.infer import Inferred, KnownNames, build_app, build_model
 from docgraph.workbench.infer.merge import merge
-from docgraph.workbench.infer.model import read_existing
 from docgraph.workbench.infer.relations import InferredRelation
 from docgraph.workbench.infer.survey import Surveyed
 from tests.chance import examples

@@ -44,8 +44,8 @@ from docgraph.store.guard.expression_checks import check_filter_cost, check_pipe
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.shield import find_named, find_property, hide_marker
 from docgraph.store.guard.shown import Paths
-from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE, Mounts, find_paths
-from docgraph.store.names import namespace_of
+from docgraph.store.mounts import Mounts, find_paths
+from docgraph.store.names import METADATA_STORE, SCHEMA_STORE, namespace_of
 from docgraph.variables import GRAPHQL, REST, flatten_stages
 
 DEFINITION_LIMITS: Final = "permissionDefinitions"

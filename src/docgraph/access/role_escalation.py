@@ -25,7 +25,7 @@ from docgraph.access.enforce import restrict
 from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.sections import RootRoleGuard as RootRoleGuardConfig
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Consistency, Document, Exchange, Resource, Write, WriteKind
 from docgraph.exchange.errors import RequestError, SecurityViolation
 from docgraph.plugins.kinds import DataInterceptor

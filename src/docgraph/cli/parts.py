@@ -19,7 +19,7 @@ from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.auth.mechanisms.jwt import check_keys
 from docgraph.auth.mechanisms.sections import JwtAuthenticationMechanism
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.sources import CONFIGURATION, locate
 from docgraph.exchange import ConfigError, Problem, StartupError
 from docgraph.exchange.errors import DocgraphError

@@ -25,7 +25,7 @@ from docgraph.rest.schema_store import load_schema
 from docgraph.rest.stream_definitions import StreamDefinition, find_stream
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog, metadata_id
-from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.names import METADATA_STORE, SCHEMA_STORE
 
 _MAX_APPS: Final = 500
 _MAX_SCHEMAS: Final = 200

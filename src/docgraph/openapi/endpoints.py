@@ -13,7 +13,8 @@ from urllib.parse import quote
 
 from docgraph.exchange import ResourceType
 from docgraph.exchange.request import parse_path
-from docgraph.store.mounts import SCHEMA_STORE, split_mount
+from docgraph.store.mounts import split_mount
+from docgraph.store.names import SCHEMA_STORE
 from docgraph.store.sections import MongoMount
 
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")

@@ -45,8 +45,7 @@ from docgraph.store import Rows, Store
 from docgraph.store.catalog import Catalog, Metadata
 from docgraph.store.driver.collection_uuid import FoundCollection
 from docgraph.store.driver.portions import Take
-from docgraph.store.mounts import SCHEMA_STORE
-from docgraph.store.names import namespace_of
+from docgraph.store.names import SCHEMA_STORE, namespace_of
 from docgraph.variables import Resolvers
 
 JSON = "application/json"

@@ -37,7 +37,7 @@ from docgraph.codec.parse_scalars import (
 )
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import Request, encode_path
-from docgraph.store.mounts import ReservedResource, is_reserved_id, is_reserved_in_other_case
+from docgraph.store.names import ReservedResource, is_reserved_id, is_reserved_in_other_case
 
 
 class IdType(StrEnum):

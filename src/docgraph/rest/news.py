@@ -22,7 +22,7 @@ from docgraph.plugins.kinds import DataInterceptor, Initializer
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import Store
-from docgraph.store.mounts import METADATA_STORE
+from docgraph.store.names import METADATA_STORE
 from docgraph.store.versions import VersionFollower, Versions
 
 

@@ -34,7 +34,7 @@ from docgraph.runtime import Blocking, Generations, Lane, run_blocking
 from docgraph.store import Store
 from docgraph.store.catalog import Metadata
 from docgraph.store.guard.shield import reject_marker, reject_marker_in_filter
-from docgraph.store.mounts import SCHEMA_STORE, is_reserved_collection
+from docgraph.store.names import SCHEMA_STORE, is_reserved_collection
 
 MAX_CHECKED: Final = 200_000  # values of a document: the check needs a copy of it
 

@@ -21,7 +21,7 @@ from docgraph.exchange.errors import BodyTooLarge, DefinitionError, NotSupported
 from docgraph.rest.schema_cost import CostError, SchemaCost, measure_schema
 from docgraph.runtime import Generations, Lane, LoadingCache, run_blocking
 from docgraph.store import Store
-from docgraph.store.mounts import SCHEMA_STORE
+from docgraph.store.names import SCHEMA_STORE
 
 DRAFT_4: Final = "http://json-schema.org/draft-04/schema#"
 # How a draft calls the identity of a schema, by the name of its meta-schema. That may be written

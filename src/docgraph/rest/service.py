@@ -49,7 +49,8 @@ from docgraph.runtime.sections import Core
 from docgraph.store import Store
 from docgraph.store.catalog import Catalog, Metadata
 from docgraph.store.driver.errors import CollectionGone
-from docgraph.store.mounts import Mounts, check_names
+from docgraph.store.mounts import Mounts
+from docgraph.store.names import check_names
 from docgraph.variables import Resolvers
 
 HANDLERS: Handlers = {

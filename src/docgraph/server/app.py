@@ -9,7 +9,7 @@ is closed in the opposite order, also when the start fails half-way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final
@@ -18,16 +18,13 @@ from docgraph import __version__
 from docgraph.access.authorize import Authorization
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticate import AuthenticateStage
-from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.sections import AuthenticationOptions
 from docgraph.codec import decode
 from docgraph.codec.bson_types import use_uuid_representation
-from docgraph.config import Decoded
 from docgraph.events.sections import Events
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange
 from docgraph.exchange.errors import BodyError
 from docgraph.exchange.origin import OriginPolicy
-from docgraph.graphql.sections import Graphql
 from docgraph.mcp.service import build_access
 from docgraph.observe import emit, otel
 from docgraph.observe.events import ConfigWarning, PluginLoaded
@@ -42,15 +39,13 @@ from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.html_pages import FrontPage
 from docgraph.server.interception import Interception, run_plain_methods_in_threads
 from docgraph.server.pipeline import Pipeline
-from docgraph.server.prepare import LoadedConfiguration
+from docgraph.server.prepare import LoadedConfiguration, find_needed_rights
 from docgraph.server.rate_limits import Limiter
 from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.routes import Route, Routes, bind_all
 from docgraph.server.sections import ConnectionOptions
 from docgraph.server.serve import render
 from docgraph.store import Store, open_store
-from docgraph.store.driver.rights import Right
-from docgraph.store.mounts import HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
 from docgraph.store.sections import AggregationSecurity, MClient
 
 _LONGEST_START: Final = 60.0  # seconds that readiness waits for initializers
@@ -297,57 +292,3 @@ def parse_content(body: bytes, content_type: str) -> Any:
         except UnicodeDecodeError:
             raise BodyError("the body is not valid UTF-8") from None
     return body
-
-
-# Database privileges that docgraph needs for its own collections, by configuration.
-#
-# Further privileges depend on the apps and on which callers may write: the first failing request
-# reports them. `docs/how-to/use-your-own-mongodb.md` explains them; a test compares both.
-
-_NEWS = "changes made elsewhere are live immediately"
-_NOTING = ("find", "insert", "update")
-_WHO_SERVES = "which instance serves what"
-
-
-def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
-    """Return one privilege for each purpose and place."""
-    users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
-    apps = config.get(Graphql)
-    own = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
-    noted = dict.fromkeys(right.db for right in own)
-    if config.get(Mongo).enabled:
-        noted[apps.db] = None  # the version of data that the REST API caches
-    return (*own, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
-
-
-def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
-    db, collection = users.users_db, users.users_collection
-    if users.enabled:
-        yield Right(db, collection, ("find",), "who may log in", required=True)
-        if users.create_user:
-            yield Right(db, collection, ("insert",), "the first administrator")
-    yield Right(db, REVOCATION_STORE, ("find",), "tokens that were revoked", required=True)
-    revoking = ("insert", "update", "createIndex")
-    yield Right(db, REVOCATION_STORE, revoking, "revoking tokens")
-    yield Right(db, "", ("find", "changeStream"), _NEWS)
-
-
-def _for_rules(rules: DbAclAuthorizer) -> Iterator[Right]:
-    db, collection = rules.acl_db, rules.acl_collection
-    if rules.enabled:
-        yield Right(db, collection, ("find",), "who may do what", required=True)
-        if rules.cache_enabled:
-            yield Right(db, collection, ("changeStream",), _NEWS)
-
-
-def _for_apps(apps: Graphql) -> Iterator[Right]:
-    if apps.enabled:
-        yield Right(apps.db, apps.collection, ("find",), "the GraphQL apps", required=True)
-        yield Right(apps.db, apps.collection, ("changeStream",), _NEWS)
-        yield Right(apps.db, "", ("listCollections",), "whether there are apps")
-        yield Right(apps.db, apps.collection, ("createIndex",), "no two apps have the same address")
-        if apps.cursor_key is None:
-            yield Right(apps.db, KEY_STORE, ("find", "insert"), "the key of cursors")
-        if apps.history_versions:
-            recording = ("find", "insert", "update", "remove")
-            yield Right(apps.db, HISTORY_STORE, recording, "former versions of the apps")

@@ -32,8 +32,13 @@ from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_preference
 from docgraph.store.driver.portions import Take
 from docgraph.store.driver.timed_commands import Observed
-from docgraph.store.mounts import METADATA_STORE, is_reserved_collection, is_reserved_database
-from docgraph.store.names import check_database, check_namespace
+from docgraph.store.names import (
+    METADATA_STORE,
+    check_database,
+    check_namespace,
+    is_reserved_collection,
+    is_reserved_database,
+)
 from docgraph.store.store import Store
 
 T = TypeVar("T")

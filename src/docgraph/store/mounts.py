@@ -3,7 +3,7 @@
 A mount binds a part of the database (`what`) to a path (`where`); the longest `where` that the path
 begins with wins. The rest of the path is parsed as `<database>/<collection>/<document>` with a few
 special names in between. This module does not query the database, and rejects nothing:
-`check_names` is for the code that serves the resource.
+`check_names` of `names.py` is for the code that serves the resource.
 """
 
 from __future__ import annotations
@@ -11,49 +11,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 from docgraph.exchange.data import Resource, ResourceType
-from docgraph.exchange.errors import RequestError, SecurityViolation, StartupError
+from docgraph.exchange.errors import StartupError
 from docgraph.exchange.request import Segments, parse_path
+from docgraph.store.names import AGGREGATIONS, INDEXES, META, SCHEMA_STORE, SIZE, STREAMS
 from docgraph.store.sections import MongoMount
 
-METADATA_STORE = "_properties"
-REVOCATION_STORE = "_revocations"
-NONCE_STORE = "_digestNonces"
-SCHEMA_STORE = "_schemas"
-VERSION_STORE = "_versions"
-HISTORY_STORE = "_appHistory"
-KEY_STORE = "_cursorKeys"
-
-_SIZE, _META, _ALL = "_size", "_meta", "*"
+_ALL = "*"
 _LISTS = {
-    "_indexes": (ResourceType.INDEXES, ResourceType.INDEX),
+    INDEXES: (ResourceType.INDEXES, ResourceType.INDEX),
     # They have no list: without a name they are a resource that allows no method.
-    "_aggrs": (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
-    "_streams": (ResourceType.STREAMS, ResourceType.STREAM),
+    AGGREGATIONS: (ResourceType.AGGREGATION, ResourceType.AGGREGATION),
+    STREAMS: (ResourceType.STREAMS, ResourceType.STREAM),
 }
-_RESERVED = frozenset({_SIZE, _META, SCHEMA_STORE, "_sessions", *_LISTS})
-_OWN_COLLECTIONS = frozenset(
-    {METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE, HISTORY_STORE, KEY_STORE}
-)
-_OF_FILES = (".files", ".chunks")
-_SERVER_DATABASES = frozenset({"admin", "config", "local"})
-_DATABASE_FORBIDS = frozenset('/\\. "$\0')
-_COLLECTION_FORBIDS = frozenset("$\0")
-_MAX_DATABASE = 63  # bytes
 _DOCUMENT = 3  # segments of the path of a document
 _VARIABLE = re.compile(r"\{([^{}/]+)\}")
 _LABEL = re.compile(r"host\[(\d+)\]")
-
-
-class ReservedResource(RequestError):
-    """A name that belongs to the database or to docgraph itself."""
-
-    status, code = 403, "reserved-resource"
-
-    def __init__(self, message: str = "reserved resource") -> None:
-        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +116,7 @@ def classify(path: Segments) -> Resource | None:
             return _classify_in_database(*path)
         case 1:
             (name,) = path
-            is_size = name == _SIZE
+            is_size = name == SIZE
             return Resource(ResourceType.SIZE) if is_size else Resource(ResourceType.DATABASE, name)
         case 0:
             return Resource(ResourceType.ROOT)
@@ -167,9 +141,9 @@ def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
     in_schemas = collection == SCHEMA_STORE
     if not in_schemas and name[:1] not in "_*":
         return Resource(ResourceType.DOCUMENT, db, collection, name)
-    if name == _SIZE:
+    if name == SIZE:
         return Resource(ResourceType.SIZE, db, collection)
-    if name == _META:
+    if name == META:
         return Resource(ResourceType.METADATA, db, collection)
     if in_schemas:
         return Resource(ResourceType.SCHEMA, db, collection, name)
@@ -178,80 +152,6 @@ def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
     if name in _LISTS:
         return Resource(_LISTS[name][0], db, collection)
     return Resource(ResourceType.DOCUMENT, db, collection, name)
-
-
-# --- names ----------------------------------------------------------------------------------------
-
-
-def check_names(resource: Resource) -> None:
-    """Reject impossible names, and names that this API does not serve."""
-    _check_place(resource.db, resource.collection)
-    if resource.type in (ResourceType.DOCUMENT, ResourceType.SCHEMA):
-        if is_reserved_id(resource.id):
-            raise ReservedResource
-        _reject_other_case(resource.id)
-
-
-def is_reserved_in_other_case(name: str) -> bool:
-    """Check if only the letter case distinguishes the name from a reserved one."""
-    return name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED
-
-
-def _reject_other_case(name: str) -> None:
-    """Reject reserved names in other letter case: `_SIZE` is neither the size nor a valid name."""
-    if is_reserved_in_other_case(name):
-        raise ReservedResource(f"reserved resource: {name.lower()} is written in lower case")
-
-
-@lru_cache(maxsize=4096)
-def _check_place(db: str | None, collection: str | None) -> None:
-    """Check the names of a database and collection; cached, since every request needs it."""
-    if db is not None:
-        if is_reserved_database(db):
-            raise ReservedResource
-        _reject_other_case(db)
-        _check_database(db)
-    if collection is not None:
-        if is_reserved_collection(collection):
-            raise ReservedResource
-        _reject_other_case(collection)
-        if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
-            raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
-        if not all(collection.split(".")):
-            raise RequestError(
-                "illegal collection name: it may not start or end with '.', nor hold '..'"
-            )
-
-
-def is_reserved_database(name: str) -> bool:
-    """Check if the database belongs to the server."""
-    return name.lower() in _SERVER_DATABASES or name.startswith("system.")
-
-
-def is_reserved_collection(name: str) -> bool:
-    """Check if the collection belongs to the server, to a file store or to docgraph itself."""
-    return name.startswith("system.") or name.endswith(_OF_FILES) or name in _OWN_COLLECTIONS
-
-
-def check_reserved(collection: str) -> None:
-    """Reject joins and mappings of collections that are not readable directly."""
-    if is_reserved_collection(collection):
-        raise SecurityViolation(f"the collection {collection!r} is reserved and not accessible")
-
-
-def is_reserved_id(id: object) -> bool:
-    """Check if the id is that of a metadata document."""
-    return isinstance(id, str) and (id == METADATA_STORE or id.startswith(f"{METADATA_STORE}."))
-
-
-def _check_database(name: str) -> None:
-    if not name or not _DATABASE_FORBIDS.isdisjoint(name) or len(name.encode()) > _MAX_DATABASE:
-        raise RequestError(
-            "illegal database name: it has 1 to 63 bytes and none of / \\ . ' $, space and NUL"
-        )
-
-
-# --- parsing mounts -------------------------------------------------------------------------------
 
 
 def split_mount(mount: MongoMount) -> SplitMount:

@@ -1,4 +1,9 @@
-"""Names: databases and collections, valid or reserved, and keys of documents in dot notation."""
+"""Names: databases and collections, valid or reserved, and keys of documents in dot notation.
+
+A step of digits in a key is a name in an object and a position in an array; the key does not say
+which. So keys are compared twice: with all steps, which is certain, and without positions, which is
+possible. `$` and `$[…]` are always positions.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +11,27 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from docgraph.exchange.data import FieldPath, Resource
-from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.exchange.data import CollectionName, FieldPath, Resource, ResourceType
+from docgraph.exchange.errors import QueryError, RequestError, SecurityViolation
 
+METADATA_STORE = "_properties"
+REVOCATION_STORE = "_revocations"
+NONCE_STORE = "_digestNonces"
+SCHEMA_STORE = "_schemas"
+VERSION_STORE = "_versions"
+HISTORY_STORE = "_appHistory"
+KEY_STORE = "_cursorKeys"
+# Segments of paths of the REST API that are no names of documents.
+SIZE, META, INDEXES, AGGREGATIONS, STREAMS = "_size", "_meta", "_indexes", "_aggrs", "_streams"
+
+_RESERVED = frozenset({SIZE, META, INDEXES, AGGREGATIONS, STREAMS, SCHEMA_STORE, "_sessions"})
+_OWN_COLLECTIONS = frozenset(
+    {METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE, HISTORY_STORE, KEY_STORE}
+)
+_OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$*<>:|?\0')
+_REST_DATABASE_FORBIDS = frozenset('/\\. "$\0')  # the REST API lets the database decide the rest
 _COLLECTION_FORBIDS = frozenset("$\0")
 _MAX_DATABASE = 63  # bytes
 _MAX_NAMESPACE = 255  # bytes
@@ -27,7 +48,7 @@ def check_namespace(db: str, collection: str) -> str:
     return namespace
 
 
-def place_of(resource: Resource) -> tuple[str, str]:
+def place_of(resource: Resource) -> CollectionName:
     """Return the database and the collection of a resource that contains documents."""
     if resource.db is None or resource.collection is None:
         raise QueryError(f"a {resource.type} holds no documents")
@@ -70,11 +91,85 @@ def _is_text(name: object) -> bool:
     return True
 
 
-# Dot notation: keys of documents as steps.
-#
-# A step of digits is a name in an object and a position in an array; the key does not say which. So
-# keys are compared twice: with all steps, which is certain, and without positions, which is
-# possible. `$` and `$[…]` are always positions.
+class ReservedResource(RequestError):
+    """A name that belongs to the database or to docgraph itself."""
+
+    status, code = 403, "reserved-resource"
+
+    def __init__(self, message: str = "reserved resource") -> None:
+        super().__init__(message)
+
+
+def check_names(resource: Resource) -> None:
+    """Reject impossible names, and names that this API does not serve."""
+    _check_place(resource.db, resource.collection)
+    if resource.type in (ResourceType.DOCUMENT, ResourceType.SCHEMA):
+        if is_reserved_id(resource.id):
+            raise ReservedResource
+        _reject_other_case(resource.id)
+
+
+def is_reserved_in_other_case(name: str) -> bool:
+    """Check if only the letter case distinguishes the name from a reserved one."""
+    return name[:1] == "_" and name not in _RESERVED and name.lower() in _RESERVED
+
+
+def _reject_other_case(name: str) -> None:
+    """Reject reserved names in other letter case: `_SIZE` is neither the size nor a valid name."""
+    if is_reserved_in_other_case(name):
+        raise ReservedResource(f"reserved resource: {name.lower()} is written in lower case")
+
+
+@lru_cache(maxsize=4096)
+def _check_place(db: str | None, collection: str | None) -> None:
+    """Check the names of a database and collection; cached, since every request needs it."""
+    if db is not None:
+        if is_reserved_database(db):
+            raise ReservedResource
+        _reject_other_case(db)
+        _check_database(db)
+    if collection is not None:
+        if is_reserved_collection(collection):
+            raise ReservedResource
+        _reject_other_case(collection)
+        if not collection or not _COLLECTION_FORBIDS.isdisjoint(collection):
+            raise RequestError("illegal collection name: it may hold neither NUL nor '$'")
+        if not all(collection.split(".")):
+            raise RequestError(
+                "illegal collection name: it may not start or end with '.', nor hold '..'"
+            )
+
+
+def is_reserved_database(name: str) -> bool:
+    """Check if the database belongs to the server."""
+    return name.lower() in _SERVER_DATABASES or name.startswith("system.")
+
+
+def is_reserved_collection(name: str) -> bool:
+    """Check if the collection belongs to the server, to a file store or to docgraph itself."""
+    return name.startswith("system.") or name.endswith(_OF_FILES) or name in _OWN_COLLECTIONS
+
+
+def check_reserved(collection: str) -> None:
+    """Reject joins and mappings of collections that are not readable directly."""
+    if is_reserved_collection(collection):
+        raise SecurityViolation(f"the collection {collection!r} is reserved and not accessible")
+
+
+def is_reserved_id(id: object) -> bool:
+    """Check if the id is that of a metadata document."""
+    return isinstance(id, str) and (id == METADATA_STORE or id.startswith(f"{METADATA_STORE}."))
+
+
+def _check_database(name: str) -> None:
+    if (
+        not name
+        or not _REST_DATABASE_FORBIDS.isdisjoint(name)
+        or len(name.encode()) > _MAX_DATABASE
+    ):
+        raise RequestError(
+            "illegal database name: it has 1 to 63 bytes and none of / \\ . ' $, space and NUL"
+        )
 
 
 def split_key(key: str) -> FieldPath:

@@ -30,7 +30,7 @@ from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime import Instance
 from docgraph.runtime.after_commit import gather
 from docgraph.runtime.clock import elapsed
-from docgraph.store.mounts import VERSION_STORE
+from docgraph.store.names import VERSION_STORE
 from docgraph.store.store import Store
 
 PATIENCE: Final = 5.0  # seconds that a writer waits for the instances

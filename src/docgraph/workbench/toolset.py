@@ -37,14 +37,15 @@ from docgraph.runtime import Lane, run_blocking
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory
 from docgraph.store.guard.row_filters import RowFilter
-from docgraph.store.mounts import SCHEMA_STORE
+from docgraph.store.names import SCHEMA_STORE
 from docgraph.workbench.advise.advice import Advice, record_broken
 from docgraph.workbench.advise.advise import AdviceScope, advise, find_places
 from docgraph.workbench.app_sessions import AppSessions
+from docgraph.workbench.infer.existing_definition import Existing, read_existing
 from docgraph.workbench.infer.infer import Inferred, KnownNames, build_app, infer, name_app
-from docgraph.workbench.infer.merge import add_entries, merge, merge_entries
-from docgraph.workbench.infer.model import Existing, read_existing
+from docgraph.workbench.infer.merge import merge
 from docgraph.workbench.infer.survey import MAX_SECONDS, SurveyScope, measure_collections
+from docgraph.workbench.infer.yaml_additions import add_entries, merge_entries
 from docgraph.workbench.requests import (
     Draft,
     ToolArguments,

@@ -16,7 +16,7 @@ from docgraph.access.rulebook import Ignored, RuleBook
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec import EncodeError, JsonMode, decode, name_id, to_json
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.config_node import ConfigNode
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import BodyError, Forbidden

@@ -15,7 +15,7 @@ from docgraph.access.role_escalation import (
     spare_holders,
 )
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import Account, Write, WriteKind
 from docgraph.exchange.errors import RequestError
 

@@ -7,7 +7,8 @@ import pytest
 from docgraph.exchange import Resource, ResourceType, StartupError
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import parse_path
-from docgraph.store.mounts import Mounts, ReservedResource, check_names
+from docgraph.store.mounts import Mounts
+from docgraph.store.names import ReservedResource, check_names
 from docgraph.store.sections import MongoMount
 
 T = ResourceType

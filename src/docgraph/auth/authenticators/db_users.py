@@ -22,7 +22,7 @@ from docgraph.auth.passwords import (
     open_lane,
 )
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.config.sources import CONFIGURATION
 from docgraph.exchange import (
     Account,

@@ -25,7 +25,7 @@ from docgraph.exchange.errors import Conflict
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared_memory import SharedFile, create_shared, make_once
 from docgraph.store import Store
-from docgraph.store.mounts import NONCE_STORE
+from docgraph.store.names import NONCE_STORE
 
 # Stateless nonces: a time, a random part and a seal made with a shared key. Any process with the
 # key can distinguish our nonces from forged ones, and knows their age by the shared clock.

@@ -32,7 +32,8 @@ from docgraph.predicates.parse import REFERENCES, TokenKind, tokenize
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Instance, run_blocking
 from docgraph.store import Store
-from docgraph.store.mounts import METADATA_STORE, split_mount
+from docgraph.store.mounts import split_mount
+from docgraph.store.names import METADATA_STORE
 from docgraph.variables import parse_path
 
 _OPTION: Final = "/jwtTokenManager/account-properties-claims"

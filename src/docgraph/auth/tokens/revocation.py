@@ -27,7 +27,7 @@ from docgraph.plugins.kinds import TokenManager
 from docgraph.runtime import Generations, LoadingCache
 from docgraph.runtime.clock import elapsed
 from docgraph.store import Store
-from docgraph.store.mounts import REVOCATION_STORE
+from docgraph.store.names import REVOCATION_STORE
 
 COLLECTION: Final = REVOCATION_STORE
 CLOCK_SECONDS: Final = 2.0  # within which the database returns its time

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from docgraph.config import ConfigSources, Decoded
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
+    from docgraph.workbench.infer.existing_definition import Existing
     from docgraph.workbench.infer.infer import Inferred
-    from docgraph.workbench.infer.model import Existing
 
 _MAX_SAMPLED = 10_000
 
@@ -128,7 +128,7 @@ def _read_existing(directory: Path) -> Existing | None:
     """Return the definition in a directory, if there is one."""
     from docgraph.cli.apps.sources import APP, MAPPINGS, SCHEMA_FILE, SUFFIXES, read_directory
     from docgraph.exchange import StartupError
-    from docgraph.workbench.infer.model import read_existing
+    from docgraph.workbench.infer.existing_definition import read_existing
 
     if not (directory / SCHEMA_FILE).is_file():
         parts = (directory / f"{part}{suffix}" for part in (APP, MAPPINGS) for suffix in SUFFIXES)
@@ -180,7 +180,8 @@ def _add_to_files(
 ) -> list[str]:
     """Add what is new; return notes on differences between the definition and the sample."""
     from docgraph.cli.apps.sources import MAPPINGS, SCHEMA_FILE, find_part, read_directory
-    from docgraph.workbench.infer.merge import add_entries, merge, merge_entries
+    from docgraph.workbench.infer.merge import merge
+    from docgraph.workbench.infer.yaml_additions import add_entries, merge_entries
 
     merged = merge(existing, found.model)
     file = find_part(directory, MAPPINGS)

@@ -30,7 +30,7 @@ from docgraph.store.diagnostics import (
     has_index,
 )
 from docgraph.store.driver.rights import Right
-from docgraph.store.mounts import REVOCATION_STORE
+from docgraph.store.names import REVOCATION_STORE
 from docgraph.store.sections import MClient
 
 _CHECKS = (

@@ -25,7 +25,7 @@ from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store.catalog import Inventory, metadata_id
 from docgraph.store.driver.scratch import Scratch
-from docgraph.store.mounts import METADATA_STORE
+from docgraph.store.names import METADATA_STORE
 from docgraph.variables import REST
 from docgraph.workbench.fuzz.surface import (
     PropertyShape,

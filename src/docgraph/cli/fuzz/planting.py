@@ -26,7 +26,8 @@ from docgraph.rest.sections import Mongo
 from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store.driver.scratch import Scratch
 from docgraph.store.guard.shown import is_shown
-from docgraph.store.mounts import METADATA_STORE, find_paths
+from docgraph.store.mounts import find_paths
+from docgraph.store.names import METADATA_STORE
 from docgraph.workbench.fuzz.fuzz_values import Canary, Finder, pool_value
 from docgraph.workbench.fuzz.surface import PropertyShape, find_constants, mark_path
 

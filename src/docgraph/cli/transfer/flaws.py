@@ -27,7 +27,7 @@ from docgraph.rest.schema_store import Schemas, address_of
 from docgraph.rest.schema_store import identify as identify_schema
 from docgraph.store import Policy
 from docgraph.store.driver.lenient_decode import is_readable
-from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.names import METADATA_STORE, SCHEMA_STORE
 from docgraph.store.sections import AggregationSecurity
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from docgraph.graphql.apps.app_plugins import ensure_index
 from docgraph.graphql.definition.definition_diff import is_same
 from docgraph.graphql.sections import Graphql
 from docgraph.store.catalog import Catalog
-from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.names import METADATA_STORE, SCHEMA_STORE
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory

@@ -36,7 +36,7 @@ from docgraph.graphql.apps.stored_definitions import build_key, spell_etag
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.guard.shield import hide_marker
-from docgraph.store.mounts import HISTORY_STORE
+from docgraph.store.names import HISTORY_STORE
 
 DATABASE: Final = "(database)"  # the author of a change that was first seen in the database itself
 _ANONYMOUS: Final = "(anonymous)"

@@ -24,8 +24,7 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline
-from docgraph.store.mounts import check_reserved
-from docgraph.store.names import check_collection, check_database, check_namespace
+from docgraph.store.names import check_collection, check_database, check_namespace, check_reserved
 from docgraph.store.order import pinned_paths
 from docgraph.variables import (
     BUILT_IN,

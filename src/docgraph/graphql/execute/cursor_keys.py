@@ -22,7 +22,7 @@ from docgraph.graphql.execute.cursors import KEY_BYTES, CursorKeys
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.driver.errors import StoreDenied
-from docgraph.store.mounts import KEY_STORE
+from docgraph.store.names import KEY_STORE
 
 _ID: Final = "cursors"
 _MAX_KEYS: Final = 2

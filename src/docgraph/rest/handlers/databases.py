@@ -27,7 +27,8 @@ from docgraph.rest.ids import next_page
 from docgraph.rest.properties import find_idle
 from docgraph.rest.schema_store import load_schema
 from docgraph.store.administration import Administration
-from docgraph.store.mounts import SCHEMA_STORE, ReservedResource, find_paths, split_mount
+from docgraph.store.mounts import find_paths, split_mount
+from docgraph.store.names import SCHEMA_STORE, ReservedResource
 
 
 async def _list_databases(call: RestCall) -> Answer:

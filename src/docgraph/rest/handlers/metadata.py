@@ -42,7 +42,7 @@ from docgraph.rest.patch import apply_update, build_update
 from docgraph.rest.properties import check_properties, to_stored
 from docgraph.rest.schema_store import require_library
 from docgraph.store.catalog import metadata_id
-from docgraph.store.mounts import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.names import METADATA_STORE, SCHEMA_STORE
 
 _DEMAND: Final = "The ETag must be provided using the 'If-Match' header"
 

@@ -38,8 +38,7 @@ from docgraph.store.guard.references import (
     read_reference,
     visit_stages,
 )
-from docgraph.store.mounts import check_reserved
-from docgraph.store.names import check_database, check_namespace
+from docgraph.store.names import check_database, check_namespace, check_reserved
 from docgraph.store.sections import AggregationSecurity
 
 _WRITES: Final = "it writes to the database"

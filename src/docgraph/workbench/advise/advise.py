@@ -27,12 +27,7 @@ from docgraph.store.guard.row_filters import RowFilter
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
 from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight
-from docgraph.workbench.advise.collection_sample import (
-    CollectionSample,
-    Holding,
-    find_holdings,
-    inspect_values,
-)
+from docgraph.workbench.advise.collection_sample import CollectionSample, inspect_values
 from docgraph.workbench.advise.data_findings import (
     compare_relations,
     compare_types,
@@ -43,6 +38,7 @@ from docgraph.workbench.advise.data_findings import (
     record_missing,
     record_problem,
 )
+from docgraph.workbench.advise.declared_types import Holding, find_holdings
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
 from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions

@@ -21,9 +21,10 @@ from docgraph.graphql.sections import Graphql
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths, find_spots
 from docgraph.workbench.advise.advice import Advice, Weight
-from docgraph.workbench.advise.collection_sample import CollectionSample, FieldTally, Holding
-from docgraph.workbench.infer.field_names import is_secret
+from docgraph.workbench.advise.collection_sample import CollectionSample
+from docgraph.workbench.advise.declared_types import FieldTally, Holding
 from docgraph.workbench.infer.profile import MAX_DEPTH, NUMBERS
+from docgraph.workbench.infer.sensitive_names import is_secret
 
 _ENOUGH: Final = 20  # sampled documents from which a property that never occurs is worth a warning
 _MAX_KINDS: Final = 3

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId, build_legacy_uuid
 from docgraph.codec.parse_scalars import parse_uuid
-from docgraph.workbench.infer.field_names import PEOPLE, plural, singular, split_words
+from docgraph.workbench.infer.field_names import plural, singular, split_words
 from docgraph.workbench.infer.profile import Seen, kind_of
+from docgraph.workbench.infer.sensitive_names import PEOPLE
 from docgraph.workbench.infer.survey import Surveyed
 
 _FAMILIES: Final = {

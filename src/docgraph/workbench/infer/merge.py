@@ -5,25 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
-from docgraph.codec import JsonMode, to_json
-from docgraph.config.config_node import ConfigNode, Origin, to_plain
-from docgraph.config.parse import parse_yaml
-from docgraph.config.render import render_block
-from docgraph.exchange import StartupError
+from docgraph.workbench.infer.existing_definition import Existing, ExistingType, describe_query
 from docgraph.workbench.infer.field_names import safe_name
 from docgraph.workbench.infer.model import (
     EnumType,
-    Existing,
-    ExistingType,
     Field,
     Model,
     ObjectType,
-    describe_query,
     map_enum,
     render_field,
     render_left_out,
@@ -200,84 +190,3 @@ def _write(schema: str, texts: Mapping[int, str], whole: list[str]) -> str:
     if whole:
         schema = "\n".join([f"{schema.rstrip()}\n", *whole])
     return schema
-
-
-# Adding entries to a YAML text that a user wrote: existing lines and comments stay.
-#
-# The result is parsed again and compared. A file to which nothing can be added in this way is left
-# unchanged, with a clear message.
-
-Entries = Mapping[str, Mapping[str, Any]]
-_INDENT: Final = 2
-
-
-def add_entries(text: str, entries: Entries, file: Path) -> str:
-    """Return the text with entries added below its top-level keys; new keys come last."""
-    if not entries:
-        return text
-    plain: dict[str, Any] = {
-        key: to_json(dict(value), JsonMode.STANDARD) for key, value in entries.items()
-    }
-    if file.suffix == ".json":
-        merged = merge_entries(orjson.loads(text), plain)
-        return orjson.dumps(merged, option=orjson.OPT_INDENT_2).decode() + "\n"
-    there = _read(text, file)
-    if there is None:
-        raise StartupError(f"{file} is not valid YAML", hint="`docgraph apps check` says where")
-    merged = merge_entries(to_plain(there) or {}, plain)
-    added = _add_lines(text, there, plain)
-    after = _read(added, file)
-    if after is None or to_plain(after) != merged:
-        raise StartupError(
-            f"{file} is written in a way that nothing can be added to",
-            hint="write it with one key in each line; nothing was changed",
-        )
-    return added
-
-
-def merge_entries(there: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the mappings with the entries added below their keys."""
-    merged = dict(there)
-    for key, value in added.items():
-        merged[key] = {**(merged.get(key) or {}), **value}
-    return merged
-
-
-def _read(text: str, file: Path) -> ConfigNode | None:
-    parsed = parse_yaml(text, lambda line, column: Origin(file.name, line + 1, column + 1))
-    return None if parsed.problems else parsed.node
-
-
-def _add_lines(text: str, there: ConfigNode, added: Mapping[str, Any]) -> str:
-    lines = text.splitlines()
-    keys = there.value if isinstance(there.value, Mapping) else {}
-    starts = {key: node.place.line - 1 for key, node in keys.items()}
-    for key in sorted(starts, key=lambda one: -starts[one]):  # bottom up: positions stay valid
-        if key in added:
-            end = _find_end(lines, starts[key], starts.values())
-            _extend(lines, starts[key], end, key, keys[key], added[key])
-    new = {key: value for key, value in added.items() if key not in starts}
-    tail = render_block(new).splitlines() if new else []
-    return "\n".join([*lines, *tail]) + "\n"
-
-
-def _find_end(lines: list[str], start: int, starts: Any) -> int:
-    """Return where the entry that begins at `start` ends: before what belongs to the next one."""
-    end = min((other for other in starts if other > start), default=len(lines))
-    while end > start + 1 and (not lines[end - 1].strip() or lines[end - 1].startswith("#")):
-        end -= 1
-    return end
-
-
-def _extend(
-    lines: list[str], start: int, end: int, key: str, node: ConfigNode, added: Mapping[str, Any]
-) -> None:
-    children = node.value if isinstance(node.value, Mapping) else {}
-    columns = {child.place.column for child in children.values()}
-    is_block = bool(children) and all(one.place.line - 1 > start for one in children.values())
-    if is_block and len(columns) == 1:
-        margin = " " * (columns.pop() - 1)
-        lines[end:end] = [f"{margin}{line}" for line in render_block(added).splitlines()]
-        return
-    plain = to_plain(node) or {}
-    lines[start:end] = render_block({key: {**plain, **added}}).splitlines()

@@ -11,10 +11,7 @@ from typing import Final
 from docgraph.exchange.data import FieldPath
 from docgraph.workbench.infer.field_names import (
     NamePool,
-    is_about_people,
     is_name,
-    is_personal,
-    is_secret,
     pascal,
     safe_name,
     singular,
@@ -29,6 +26,7 @@ from docgraph.workbench.infer.profile import (
     find_enum_values,
     find_shown,
 )
+from docgraph.workbench.infer.sensitive_names import is_about_people, is_personal, is_secret
 
 RESERVED_TYPES: Final = frozenset(
     "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "

@@ -25,16 +25,13 @@ from docgraph.codec.bson_types import (
     is_uuid,
 )
 from docgraph.codec.id_text import BINARY_SUBTYPES
-from docgraph.workbench.infer.field_names import (
+from docgraph.workbench.infer.field_names import is_name, singular, split_words, upper_snake
+from docgraph.workbench.infer.sensitive_names import (
     is_about_people,
-    is_name,
     is_random,
     is_secret_if_unique,
     is_secret_value,
     may_be_random,
-    singular,
-    split_words,
-    upper_snake,
 )
 
 # --- kinds of stored values, and the scalar that can represent several of them --------------------

@@ -20,7 +20,7 @@ from docgraph.exchange.errors import (
 from docgraph.store import Store
 from docgraph.store.catalog import Inventory, Listed, Measure
 from docgraph.store.collection_stats import Index
-from docgraph.store.mounts import is_reserved_collection
+from docgraph.store.names import is_reserved_collection
 from docgraph.workbench.infer.profile import Profile, find_enum_values
 
 T = TypeVar("T")

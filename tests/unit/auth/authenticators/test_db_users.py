@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.auth.authenticators.db_users import User, UserReader, find_value, put_value
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.codec.patterns import RolesPath
+from docgraph.codec.roles_path import RolesPath
 from docgraph.exchange import ConfigError
 from tests.expect import present
 

@@ -1,0 +1,183 @@
+"""Index selection: which index would serve a query, and how few would serve many queries.
+
+The keys are in the order that an index can use: equality, sort, range. An index also serves every
+query that needs a prefix of it. So of several wants the longest is satisfied first, its equality
+keys in the sequence that satisfies most of the others, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, Final
+
+from docgraph.codec.bson_types import Regex
+from docgraph.store.collection_stats import Index
+from docgraph.store.order import pinned_paths
+
+IndexKeys = tuple[tuple[str, int], ...]
+
+_RANGES: Final = frozenset({"$gt", "$gte", "$lt", "$lte"})
+_COMPARISONS: Final = _RANGES | {"$eq", "$in"}
+_MAX_EQUAL: Final = 4
+_MAX_RANGES: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Want:
+    """The parts of an index: properties with one value, the sort, properties with a range."""
+
+    equal: frozenset[str]
+    sort: IndexKeys = ()
+    ranges: tuple[str, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """The number of keys."""
+        return len(self.equal) + len(self.sort) + len(self.ranges)
+
+    def arrange(self) -> Iterator[IndexKeys]:
+        """Yield the key sequences that serve it, the shortest first."""
+        tail = (*self.sort, *((path, 1) for path in self.ranges))
+        for sequence in permutations(sorted(self.equal)):
+            yield (*((path, 1) for path in sequence), *tail)
+
+    def is_served_by(self, keys: Sequence[tuple[str, Any]]) -> bool:
+        """Return whether an index with these keys finds the documents in this order."""
+        head = [path for path, _ in keys[: len(self.equal)]]
+        if frozenset(head) != self.equal or len(head) != len(self.equal):
+            return False
+        rest = list(keys[len(head) :])
+        wanted = [*self.sort]
+        if len(rest) < len(wanted):
+            return False
+        directions = set()
+        for (path, direction), (own, own_direction) in zip(wanted, rest, strict=False):
+            if path != own or not isinstance(own_direction, int | float):
+                return False
+            directions.add((direction < 0) == (own_direction < 0))
+        if len(directions) > 1:
+            return False
+        behind = [path for path, _ in rest[len(wanted) :]]
+        return not self.ranges or (bool(behind) and behind[0] in self.ranges)
+
+
+def find_wants(
+    filter_: Mapping[str, Any], sort: Mapping[str, Any], find_array: Callable[[str], str | None]
+) -> list[Want]:
+    """Return the indexes, all of which are needed; none if no index could help.
+
+    `find_array` returns the array that contains a property: an index may have only one.
+    """
+    filter_ = _spread(filter_)
+    want = _find_want(filter_, sort, find_array)
+    if want.length and (want.equal or want.ranges or want.sort):
+        return [want]
+    branches = next(_find_branches(filter_), [])
+    wants = [_find_want(one, sort, find_array) for one in branches if isinstance(one, Mapping)]
+    return wants if wants and all(one.equal or one.ranges for one in wants) else []
+
+
+def _spread(filter_: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the filter with the conditions on elements on its top level, as an index uses them."""
+    spread: dict[str, Any] = {}
+    for key, value in filter_.items():
+        inner = value.get("$elemMatch") if isinstance(value, Mapping) else None
+        if key == "$and" and isinstance(value, list):
+            spread[key] = [_spread(one) if isinstance(one, Mapping) else one for one in value]
+        elif isinstance(inner, Mapping) and inner and _COMPARISONS.issuperset(inner):
+            spread[key] = inner
+        elif isinstance(inner, Mapping) and not any(name.startswith("$") for name in inner):
+            spread |= {f"{key}.{name}": one for name, one in inner.items()}
+        else:
+            spread[key] = value
+    return spread
+
+
+def _find_want(
+    filter_: Mapping[str, Any], sort: Mapping[str, Any], find_array: Callable[[str], str | None]
+) -> Want:
+    arrays: set[str] = set()
+
+    def fits(path: str) -> bool:
+        array = find_array(path)
+        if array is not None:
+            if arrays - {array}:
+                return False
+            arrays.add(array)
+        return not path.startswith("$")
+
+    pinned = [path for path in dict.fromkeys(pinned_paths(filter_)) if fits(path)]
+    equal = frozenset(pinned[:_MAX_EQUAL])
+    order = [
+        (path, -1 if direction < 0 else 1)
+        for path, direction in sort.items()
+        if path not in equal and isinstance(direction, int | float) and fits(path)
+    ]
+    named = {path for path, _ in order}
+    ranges = [
+        path
+        for path in dict.fromkeys(_find_ranges(filter_))
+        if path not in equal and path not in named and fits(path)
+    ]
+    return Want(equal, tuple(order), tuple(ranges[:_MAX_RANGES]))
+
+
+def _find_ranges(filter_: Any) -> Iterator[str]:
+    for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
+        if key == "$and" and isinstance(value, list):
+            for part in value:
+                yield from _find_ranges(part)
+        elif key[:1] != "$" and _is_range(value):
+            yield key
+
+
+def _is_range(condition: Any) -> bool:
+    if isinstance(condition, Regex):
+        return condition.pattern[:1] == "^" and not condition.flags
+    if not isinstance(condition, Mapping):
+        return False
+    pattern = condition.get("$regex")
+    is_anchored = isinstance(pattern, str) and pattern[:1] == "^" and not condition.get("$options")
+    return is_anchored or not _RANGES.isdisjoint(condition)
+
+
+def _find_branches(filter_: Any) -> Iterator[list[Any]]:
+    for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
+        if key == "$or" and isinstance(value, list):
+            yield value
+        elif key == "$and" and isinstance(value, list):
+            for part in value:
+                yield from _find_branches(part)
+
+
+def merge_wants(wants: Sequence[Want]) -> list[tuple[IndexKeys, list[Want]]]:
+    """Return the keys of few indexes, each with the wants that it serves."""
+    groups: list[tuple[IndexKeys, list[Want]]] = []
+    for want in sorted(set(wants), key=lambda one: (-one.length, sorted(one.equal), one.sort)):
+        for number, (_, served) in enumerate(groups):
+            keys = _find_keys([*served, want])
+            if keys is not None:
+                groups[number] = (keys, [*served, want])
+                break
+        else:
+            groups.append((next(want.arrange()), [want]))
+    return groups
+
+
+def _find_keys(wants: Sequence[Want]) -> IndexKeys | None:
+    """Return one index for all of these, the longest of which comes first; None: impossible."""
+    arranged = wants[0].arrange()
+    return next((keys for keys in arranged if all(one.is_served_by(keys) for one in wants)), None)
+
+
+def is_beginning(index: Index, keys: Sequence[tuple[str, Any]]) -> bool:
+    """Return whether an index with these keys serves everything that this one serves."""
+    own = index.keys
+    if not index.complete or index.unique or len(own) > len(keys):
+        return False
+    if len(own) == 1:  # an index can be read backwards
+        directions = (own[0][1], keys[0][1])
+        return own[0][0] == keys[0][0] and all(isinstance(one, int | float) for one in directions)
+    return own == tuple(keys[: len(own)])
