@@ -3,6 +3,7 @@
 * The name of a class or of a type alias is used once. Only a plugin and its section may share one.
 * A module name is used once, except for those that a convention repeats.
 * No function begins with a retired verb, and no constant has a retired name.
+* No comment is a title (`# --- …`): a module is about one thing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ RETIRED_VERBS: Final = re.compile(
 )
 RETIRED_CONSTANTS: Final = re.compile(r"_?(MOST(_|$)|UNSAID|SOMEBODY|AT_HOME|LAST_WORDS)")
 ALIAS: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*")
+TITLE: Final = re.compile(r"^ *# ---.*", re.MULTILINE)
 # What every package may have, and the verbs that the glossary keeps.
 CONVENTIONAL: Final = frozenset(
     {"__init__", "sections", "service", "command", "errors", "call"}
@@ -38,7 +40,9 @@ def find_flaws(sources: Path) -> Iterator[str]:
         name = path.relative_to(sources).as_posix()
         if path.stem not in CONVENTIONAL and not name.startswith(NAMED_AFTER_SUBJECT):
             modules[path.stem].append(name)
-        tree = ast.parse(path.read_text())
+        text = path.read_text()
+        yield from (f"{name}: {title.strip()} is a title" for title in TITLE.findall(text))
+        tree = ast.parse(text)
         if path.name != "sections.py":
             for found in (*_find_classes(tree), *_find_aliases(tree)):
                 classes[found].append(name)

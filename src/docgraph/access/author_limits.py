@@ -150,8 +150,6 @@ class DefinitionLimits(DataInterceptor):
         else:
             await self._check_metadata(exchange, db, document)
 
-    # --- metadata ---------------------------------------------------------------------------------
-
     async def _check_metadata(self, exchange: Exchange, db: str, document: Document) -> None:
         collection = str(document.get("_id")).removeprefix(f"{METADATA_STORE}.")
         if document.get("_id") != metadata_id(collection):
@@ -228,8 +226,6 @@ class DefinitionLimits(DataInterceptor):
         if name := find_property(document, hidden):
             raise _reject_name("the schema", name)
 
-    # --- GraphQL apps -----------------------------------------------------------------------------
-
     async def _check_app(self, exchange: Exchange, document: Document) -> None:
         own = (self._graphql.db, self._graphql.collection)
         stored = await self._find(own, document.get("_id"), exchange)
@@ -253,8 +249,6 @@ class DefinitionLimits(DataInterceptor):
             hidden = self._hidden({namespace})
             if hidden and (name := find_named(mapping, hidden)):
                 raise _reject_name(place, name)
-
-    # --- permissions of the author ----------------------------------------------------------------
 
     async def _may_read(self, exchange: Exchange, namespace: CollectionName) -> bool:
         """Return whether a plain GET returns the whole collection, at one of its paths."""

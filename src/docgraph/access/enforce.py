@@ -325,9 +325,6 @@ def _is_inside(path: str, places: Iterable[str]) -> bool:
     return any(path == place or path.startswith(f"{place}.") for place in places)
 
 
-# --- operators ------------------------------------------------------------------------------------
-
-
 def _merge_update(update: Document, values: MergedValues) -> Document:
     """Return the operators with the values in `$set`, except those in an object of the caller.
 

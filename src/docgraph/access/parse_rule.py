@@ -129,8 +129,6 @@ class _Reader:
             return None
         return float(priority)
 
-    # --- the block `mongo` ------------------------------------------------------------------------
-
     def read_conditions(self, block: Any) -> Conditions:
         if block is None:
             return Conditions()

@@ -34,8 +34,6 @@ from docgraph.store import Store
 from docgraph.store.guard.write_effects import REMOVING, ChangeOrigin, WrittenChange, effects_of
 from docgraph.store.names import walk
 
-# --- where roles are stored -----------------------------------------------------------------------
-
 _ETAG: Final = "_etag"  # every write sets it, to nothing that could be a role
 
 
@@ -71,8 +69,6 @@ def holds_text(value: Any, text: str) -> bool:
     return any(one == text for one in walk(value, keys=True))
 
 
-# --- names of users that a write could store ------------------------------------------------------
-
 _NAMELESS: Final = REMOVING | {"$rename", "$currentDate", "$inc"}
 _CALCULATING: Final = frozenset({"$mul", "$bit"})
 
@@ -98,8 +94,6 @@ def written_names(write: Write, property: str) -> frozenset[str]:
         found += walk(write.filter)  # its equalities are stored
     return frozenset(one for one in found if isinstance(one, str))
 
-
-# --- writes that could give a role ----------------------------------------------------------------
 
 _DETERMINED: Final = frozenset({"$set", "$setOnInsert", "$unset"})
 
@@ -174,8 +168,6 @@ def _rearranges(change: WrittenChange, place: RolePlace) -> bool:
         return False
     return change.operator not in _DETERMINED or change.path != place.path.property
 
-
-# --- writes that leave out users with a role ------------------------------------------------------
 
 MAX_USERS: Final = 1000  # that one write may find, where they have to be read
 _AT_A_TIME: Final = 50  # checked before other requests get their turn

@@ -67,12 +67,9 @@ def read_claimed_user(headers: Headers) -> str | None:
     return None
 
 
-# --- Basic, RFC 7617 ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class BasicCredentials:
-    """User and password; the first colon separates them, so only a password can contain one."""
+    """User and password (RFC 7617), separated by the first colon: only a password can have one."""
 
     user: str
     password: str = field(repr=False)
@@ -102,12 +99,9 @@ def render_basic_challenge(realm: str) -> str:
     return f'Basic realm={_quote(realm)}, charset="UTF-8"'
 
 
-# --- Bearer, RFC 6750 -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """One token of any kind."""
+    """One token of any kind (RFC 6750)."""
 
     token: str = field(repr=False)
 
@@ -129,12 +123,9 @@ def render_bearer_challenge(realm: str, *, refused: bool = False) -> str:
     return f"Bearer realm={_quote(realm)}{error}"
 
 
-# --- Digest, RFC 7616 -----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class DigestChallenge:
-    """The parameters to compute a digest with."""
+    """The parameters to compute a digest with (RFC 7616)."""
 
     realm: str
     domain: str
@@ -233,9 +224,6 @@ class AuthenticationInfo:
             f"rspauth={_quote(self.rspauth)}, cnonce={_escape(self.cnonce)}, "
             f"nc={self.nc}, qop=auth{following}"
         )
-
-
-# --- parameters and quotes ------------------------------------------------------------------------
 
 
 class _Parameter(NamedTuple):

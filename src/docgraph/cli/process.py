@@ -21,9 +21,6 @@ _PATIENCE = 1.0  # seconds to wait for threads, such as those of plugins, and fo
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-# --- standard streams -----------------------------------------------------------------------------
-
-
 class OutputError(Exception):
     """The result of a command could not be written."""
 
@@ -95,9 +92,6 @@ def _guard(stream: TextIO | None, number: int, *, is_server: bool) -> TextIO:
     )
 
 
-# --- signals that arrive before the server handles them -------------------------------------------
-
-
 def end_start_by_signals() -> None:
     """End the start on a signal in order, with 0: a stopped server has not failed."""
     for one in _SIGNALS:
@@ -123,9 +117,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
     for one in _SIGNALS:
         signal.signal(one, signal.SIG_IGN)  # no signal interrupts the cleanup
     raise SystemExit(0)
-
-
-# --- how a process that has served ends -----------------------------------------------------------
 
 
 class _Exit:

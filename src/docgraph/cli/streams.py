@@ -133,9 +133,6 @@ def _check_header(value: str, option: str) -> str:
     return value.strip()
 
 
-# --- the connection -------------------------------------------------------------------------------
-
-
 class _Follower:
     """Reads a stream, and reconnects when it breaks."""
 
@@ -232,9 +229,6 @@ def _read_events(lines: Iterable[bytes]) -> Iterator[dict[str, str]]:
         elif not text and fields:
             yield fields
             fields = {}
-
-
-# --- output ---------------------------------------------------------------------------------------
 
 
 def _render(data: str, *, as_json: bool) -> str:

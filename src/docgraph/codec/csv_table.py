@@ -45,9 +45,6 @@ _unsafe = re.compile(r"[^\w.-]+")
 Show = Callable[[Any], str]
 
 
-# --- cells ----------------------------------------------------------------------------------------
-
-
 def quote_cell(text: str) -> str:
     """Quote the text if it needs quotes; an empty text has them, because an empty cell is null."""
     if not text or _needs_quotes(text):
@@ -114,9 +111,6 @@ def encode_cells(cells: Sequence[str]) -> bytes:
 def encode_line(cells: Sequence[str]) -> bytes:
     """Return a line; one empty cell alone has quotes, because readers skip empty lines."""
     return (encode_cells(cells) or b'""') + b"\r\n"
-
-
-# --- tables ---------------------------------------------------------------------------------------
 
 
 class _Step:
@@ -313,9 +307,6 @@ class FoundColumns:
 
 
 CsvTable = NamedColumns | FoundColumns
-
-
-# --- the file -------------------------------------------------------------------------------------
 
 
 def render_disposition(name: str) -> str:

@@ -132,9 +132,6 @@ def _inherited_key(value: Any) -> EqualityKey:
     return (type(value).__name__, repr(value))
 
 
-# --- paths ----------------------------------------------------------------------------------------
-
-
 def candidate_keys(document: Any, path: tuple[str, ...]) -> Sequence[EqualityKey]:
     """Return the keys of everything that `{path: …}` compares with in this document."""
     if len(path) == 1 and type(document) is dict:

@@ -111,9 +111,6 @@ _LEAST: Final = float("-inf")  # of all other numbers
 _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
 
 
-# --- keys as bytes --------------------------------------------------------------------------------
-
-
 def encode_key(key: SortKey) -> bytes:
     """Encode a sort key without any loss."""
     places = [place for place, value in enumerate(key) if value is EMPTY]
@@ -129,9 +126,6 @@ def decode_key(content: bytes) -> list[Any]:
     found: Document = bson.decode(content[:size], _OPTIONS)
     places = found.get("e", ())
     return [EMPTY if place in places else value for place, value in enumerate(found["k"])]
-
-
-# --- the filters ----------------------------------------------------------------------------------
 
 
 def check_order(order: SortOrder) -> str:

@@ -175,11 +175,8 @@ class _Decoding:
         return f"it belongs at {homes[0]}" if homes else None
 
 
-# --- problems for people: in reading order, without control characters ----------------------------
-
-
 def arrange(problems: Iterable[Problem]) -> list[Problem]:
-    """Sort problems by source, and within a file by line; drop duplicates."""
+    """Sort problems by source, and within a file by line; drop duplicates, escape controls."""
     cleaned = list(dict.fromkeys(_clean(problem) for problem in problems))
     sources: dict[str, int] = {}
     for problem in cleaned:

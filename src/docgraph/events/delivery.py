@@ -156,8 +156,6 @@ class Delivery:
         self._waited_at = 0.0  # when room was awaited in vain
         self._late = LateShapes(self._deliver_late)
 
-    # --- preparing --------------------------------------------------------------------------------
-
     async def prepare(
         self, records: Sequence[ChangeRecord], only: Channel | None = None
     ) -> list[Prepared]:
@@ -242,8 +240,6 @@ class Delivery:
     async def _deliver_late(self, shape: EventShape, some: Sequence[Prepared]) -> None:
         await self._shape(shape, some)
         await self.append([one for one in some if one.result is not None])
-
-    # --- appending --------------------------------------------------------------------------------
 
     async def append(self, prepared: Sequence[Prepared]) -> None:
         """Append events to the logs of their receivers; these are notified soon."""

@@ -102,9 +102,6 @@ def is_indexable(filter: Filter) -> bool:
     return _parse(filter) is not None
 
 
-# --- conditions -----------------------------------------------------------------------------------
-
-
 class _Reached(dict[FieldPath, frozenset[EqualityKey]]):
     """The keys that each path reaches in a document, computed once."""
 
@@ -174,9 +171,6 @@ class _Any:
 
 _Condition = _OneOf | _All | _Any
 _Count = Callable[[_OneOf], int]
-
-
-# --- parsing --------------------------------------------------------------------------------------
 
 
 class _NotIndexable(Exception):

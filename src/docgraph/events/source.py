@@ -122,8 +122,6 @@ class Source:
         await asyncio.wait({self.task}, timeout=_CLOSE_SECONDS)
         await cancel_until_over({self.task})
 
-    # --- channels ---------------------------------------------------------------------------------
-
     async def open_channel(self, key: bytes, subscription: Subscription) -> Channel:
         """Return the channel of a subscription, for one more client; raise what prevents it."""
         channel = self.channels.get(key)
@@ -212,8 +210,6 @@ class Source:
         """Publish the pending events of a channel immediately."""
         self._delivery.publish(channel)
 
-    # --- the past ---------------------------------------------------------------------------------
-
     async def read_portion(self, channel: Channel, token: ResumeToken) -> Portion:
         """Return a bounded portion of a channel's events after the token, and where it ends."""
         if read_token(token) > self.position and not await self._store.streams.has_happened(token):
@@ -261,8 +257,6 @@ class Source:
             resume_after=token,
             is_past=True,
         )
-
-    # --- reading ----------------------------------------------------------------------------------
 
     def _watch(self, token: ResumeToken | None) -> ChangeEvents:
         key = self._key
@@ -364,8 +358,6 @@ class Source:
         """Open another change stream that resumes where this one stopped."""
         await self._events.aclose()
         self._events = self._watch(self._received)
-
-    # --- delivering -------------------------------------------------------------------------------
 
     async def _deliver_all(self) -> None:
         while True:

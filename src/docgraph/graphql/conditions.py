@@ -53,9 +53,6 @@ def is_comparable(value: Any) -> bool:
     return type(value) is not Regex
 
 
-# --- indexes --------------------------------------------------------------------------------------
-
-
 def is_served(filter_: Filter, indexes: Iterable[Index], pinned: frozenset[str]) -> bool:
     """Return whether each alternative of the filter has a condition that an index finds.
 
@@ -116,9 +113,6 @@ def _is_entry_served(
         return True
     inner = value.get("$elemMatch")
     return isinstance(inner, Mapping) and _is_served(inner, f"{path}.", leading)
-
-
-# --- mistakes of callers, and the argument `orderBy` ----------------------------------------------
 
 
 class BadWhere(FieldFailure):

@@ -106,9 +106,6 @@ def _shorten(text: str, limit: int) -> str:
     return kept.rpartition("\n")[0] + note
 
 
-# --- JSON Schema of an operation ------------------------------------------------------------------
-
-
 _INPUTS: Final[dict[str, JsonSchema]] = {
     "Int": {"type": "integer"},
     "Float": {"type": "number"},
@@ -149,9 +146,6 @@ _WRITTEN: Final[dict[str, JsonSchema]] = {
     "Regex": {"type": "string", "examples": ["/^a/i"]},
     "BsonDocument": {"type": "object"},
 }
-
-
-# --- variables ------------------------------------------------------------------------------------
 
 
 def describe_variables(plan: Plan) -> JsonSchema:
@@ -242,9 +236,6 @@ def _describe_scalar(type_: Any, name: str) -> JsonSchema:
 
 def _with_text(schema: JsonSchema, type_: GraphQLNamedType) -> JsonSchema:
     return {**schema, "description": type_.description} if type_.description else schema
-
-
-# --- results --------------------------------------------------------------------------------------
 
 
 def describe_result(plan: Plan) -> JsonSchema:

@@ -161,9 +161,6 @@ def _serves(words: Collection[str], purpose: str | None) -> bool:
     return wants_average if purpose == "group" else not (wants_average or COUNTS.isdisjoint(words))
 
 
-# --- words of a schema ----------------------------------------------------------------------------
-
-
 def _find_index(schema: GraphQLSchema) -> _Index:
     index = _indexes.get(schema)
     if index is None:

@@ -221,8 +221,6 @@ class _Compiler:
         geometry = {"type": "Point", "coordinates": point}
         return {path: {"$nearSphere": {"$geometry": geometry, "$maxDistance": distance}}}
 
-    # --- operators of values ----------------------------------------------------------------------
-
     def _equal(self, path: str, value: Any) -> Filter:
         return _match(path, _list_kinds([value]))
 

@@ -76,9 +76,6 @@ def render_notification(method: str, params: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
 
 
-# --- parameters -----------------------------------------------------------------------------------
-
-
 class Icon(Struct, rename="camel"):
     """A picture of a client."""
 

@@ -13,8 +13,6 @@ from typing import ClassVar
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import RequestTrace
 
-# --- server and workers ---------------------------------------------------------------------------
-
 
 class ServerStarted(Event, frozen=True):
     """All workers listen; emitted once, by the parent process."""
@@ -48,9 +46,6 @@ class NotifyFailed(Event, frozen=True):
     level: ClassVar[Level] = Level.WARNING
     state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"
     error: BaseException
-
-
-# --- requests -------------------------------------------------------------------------------------
 
 
 class RequestStarted(Event, frozen=True):
@@ -114,9 +109,6 @@ class RequestFailed(Event, frozen=True):
     method: str = ""
     path: str = ""
     service: str = ""
-
-
-# --- database -------------------------------------------------------------------------------------
 
 
 class ToolCalled(Event, frozen=True):
@@ -223,9 +215,6 @@ class FastPathOff(Event, frozen=True):
     reason: str
 
 
-# --- plugins and configuration --------------------------------------------------------------------
-
-
 class PluginLoaded(Event, frozen=True):
     """A plugin is ready."""
 
@@ -264,9 +253,6 @@ class ConfigWarning(Event, frozen=True):
     hint: str = ""  # what to do: "use 'app-cache-enabled' and 'app-cache-ttr' instead"
 
 
-# --- GraphQL apps ---------------------------------------------------------------------------------
-
-
 class AppLoaded(Event, frozen=True):
     """A GraphQL app is compiled and served."""
 
@@ -301,9 +287,6 @@ class AppsRefreshed(Event, frozen=True):
     invalid: int
     duration: float = 0.0  # seconds
     partial: int = 0  # served without parts that are invalid
-
-
-# --- authentication and authorization -------------------------------------------------------------
 
 
 class AuthFailed(Event, frozen=True):
@@ -362,9 +345,6 @@ class RulesTied(Event, frozen=True):
     rule: str
     before: tuple[str, ...]
     hint: str = "give them different priorities"
-
-
-# --- the process itself ---------------------------------------------------------------------------
 
 
 class BackgroundFailed(Event, frozen=True):

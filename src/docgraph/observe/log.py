@@ -112,9 +112,6 @@ class EventLogger:
         self._writer.close()
 
 
-# --- fields ---------------------------------------------------------------------------------------
-
-
 def _request_fields(event: RequestFinished, now: float, limit: int) -> dict[str, Any]:
     """Build the fields of a request line without the chain, which would cost twice as much.
 
@@ -170,8 +167,6 @@ def _fields(event: Event) -> dict[str, Any]:
             fields[name] = value
     return fields
 
-
-# --- the chain ------------------------------------------------------------------------------------
 
 Renderer = Callable[[WrappedLogger, str, EventDict], bytes]
 

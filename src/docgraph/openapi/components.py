@@ -29,8 +29,6 @@ def refer(kind: str, name: str) -> Document:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-# --- independent of the configuration -------------------------------------------------------------
-
 _STATIC: Final = decode(
     files(__package__).joinpath("components.yaml").read_bytes(),
     type=dict[str, dict[str, Document]],
@@ -92,8 +90,6 @@ def build_responses(item: Document | None = None) -> dict[str, Document]:
     }
     return {**_RESPONSES, **shaped}
 
-
-# --- errors ---------------------------------------------------------------------------------------
 
 _DESCRIPTIONS: Final = {
     400: "the request, a parameter or the body is wrong",

@@ -132,9 +132,6 @@ class _Paths:
         return [{"name": tag} for tag in found]
 
 
-# --- the data -------------------------------------------------------------------------------------
-
-
 def _describe_mounts(
     facts: DescribedServices, names: Mapping[SchemaKey, str], paths: _Paths
 ) -> None:
@@ -302,9 +299,6 @@ def _describe_variables(*sources: Any) -> Document:
         "required": bool(required),
         "content": {JSON: {"schema": schema}},
     }
-
-
-# --- components -----------------------------------------------------------------------------------
 
 
 def _name_schemas(survey: Survey) -> dict[SchemaKey, str]:

@@ -82,9 +82,6 @@ def _describe_unknown(service: Bound) -> dict[str, PathItem]:
     return {service.path or "/": {one.lower(): operation for one in service.methods}}
 
 
-# --- GraphQL --------------------------------------------------------------------------------------
-
-
 def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathItem]:
     """Return one path for each app."""
     return {

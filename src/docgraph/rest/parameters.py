@@ -144,9 +144,6 @@ def parse_parameters(query: QueryParameters, settings: Mongo, defaults: Paramete
     return parameters
 
 
-# --- one function for each parameter --------------------------------------------------------------
-
-
 def _read_page(values: list[str], settings: Mongo) -> dict[str, Any]:
     page = _read_whole("page", values[0])
     if page < 1:

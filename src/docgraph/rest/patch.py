@@ -68,9 +68,6 @@ def _put(document: Document, path: str, value: Any) -> None:
     set_path(document, split_path(path), value)
 
 
-# --- numbers --------------------------------------------------------------------------------------
-
-
 def _calculate(operator: str, work: Callable[[Any, Any], Any]) -> Callable[..., None]:
     def apply(document: Document, path: str, operand: Any) -> None:
         current = _get(document, path, 0)
@@ -121,9 +118,6 @@ def _is_comparable(left: Any, right: Any) -> bool:
         if isinstance(left, kinds) and isinstance(right, kinds):
             return not isinstance(left, bool) and not isinstance(right, bool)
     return False
-
-
-# --- arrays ---------------------------------------------------------------------------------------
 
 
 def _list_at(document: Document, path: str, operator: str) -> list[Any]:
@@ -200,9 +194,6 @@ def _remove(document: Document, path: str, values: list[Any], operator: str) -> 
     array = _list_at(document, path, operator)
     keys = set(map(equality_key, values))
     _put(document, path, [one for one in array if equality_key(one) not in keys])
-
-
-# --- paths ----------------------------------------------------------------------------------------
 
 
 def _rename(document: Document, path: str, operand: Any) -> None:

@@ -70,9 +70,6 @@ class UncheckedPart:
     what: UnknownOperator | StagePart | CollectionReference
 
 
-# --- when it is run -------------------------------------------------------------------------------
-
-
 def find_aggregation(metadata: Mapping[str, Any], uri: str) -> Aggregation | None:
     """Return the aggregation with this uri; raise `InvalidAggregation` when it cannot work."""
     entries = metadata.get("aggrs")
@@ -93,9 +90,6 @@ def _compile(entry: Mapping[str, Any]) -> Aggregation:
             hint=error.hint,
         ) from None
     return Aggregation(str(entry["uri"]), stages, entry.get("allowDiskUse") is True)
-
-
-# --- when it is written ---------------------------------------------------------------------------
 
 
 def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:

@@ -180,9 +180,6 @@ async def announce(call: RestCall, id: Any, etag: ObjectId, result: WriteResult)
     return Body(status, headers=headers)
 
 
-# --- steps ----------------------------------------------------------------------------------------
-
-
 async def _create(call: RestCall, body: Document) -> Answer:
     etag = ObjectId()
     document = {**await call.request.work(prepare_document, body), ETAG: etag}

@@ -90,9 +90,6 @@ class StreamDefinition:
         return described
 
 
-# --- when it is opened ----------------------------------------------------------------------------
-
-
 def find_stream(metadata: Mapping[str, Any], uri: str) -> StreamDefinition | None:
     """Return the stream with this uri; raise `InvalidStream` when it cannot work."""
     entries = metadata.get("streams")
@@ -155,9 +152,6 @@ def _invalid(what: str, hint: str | None) -> InvalidStream:
 def _split(key: str) -> tuple[str, ...]:
     """Split `fullDocument::a.b` into steps; in keys from the database, `::` is a dot."""
     return tuple(key.replace(_SEPARATOR, ".").split("."))
-
-
-# --- when it is written ---------------------------------------------------------------------------
 
 
 def inspect_streams(entries: Any, *, db: str, policy: Policy) -> Iterator[Flaw]:

@@ -61,9 +61,6 @@ def shorten_large() -> Document:
     return {"$set": kept}
 
 
-# --- pipelines over documents ---------------------------------------------------------------------
-
-
 class _CommandPlace(NamedTuple):
     db: str
     collection: str  # used only where `$documents` is not

@@ -195,8 +195,6 @@ class StoreWrites:
         with suppress(CollectionGone):  # dropped in between: there is nothing to index
             await _create_index(commands, namespace, index, deadline, found.id)
 
-    # --- transactions -----------------------------------------------------------------------------
-
     async def check_transactions(self, deadline: Deadline) -> None:
         """Reject with 501 if the database has no transactions."""
         await await_server(self.commands, deadline)

@@ -37,8 +37,6 @@ class ToolResponses:
     visits: AppSessions
     lane: Lane
 
-    # --- check ------------------------------------------------------------------------------------
-
     async def check(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return the findings of `docgraph apps check`, and what storing would change."""
         draft = _require_draft(wanted)
@@ -98,8 +96,6 @@ class ToolResponses:
             content["diff"] = "\n".join(lines[:_MAX_LINES])
         return content
 
-    # --- draft ------------------------------------------------------------------------------------
-
     async def draft(self, exchange: Exchange, wanted: ToolArguments) -> Body:
         """Return the app's response as if the draft were stored; or a stored app's, to another."""
         request = _require_request(wanted)
@@ -109,8 +105,6 @@ class ToolResponses:
             visit.app, request, visit.exchange, is_draft=is_draft
         )
         return render_result(ran.result, limit=visit.app.limits.response_bytes)
-
-    # --- plan -------------------------------------------------------------------------------------
 
     async def plan(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return the plan of a query, its estimated cost, and its measured cost."""
@@ -149,8 +143,6 @@ class ToolResponses:
             "errors": [one.as_dict() for one in ran.result.errors],
             **ran.freshness,
         }
-
-    # --- matrix -----------------------------------------------------------------------------------
 
     async def matrix(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return which roles see which fields of an app; or explain the decision on a `request`."""

@@ -215,7 +215,6 @@ def _is_target(uri: str, request: Request) -> bool:
     return uri.endswith(f"://{parts.netloc}{target}")
 
 
-# --- responses, computed (RFC 7616 3.4) -----------------------------------------------------------
 # `secret` is HA1, which an authenticator stores or computes: equivalent to the password.
 
 
@@ -227,7 +226,7 @@ _HASHES: Final[dict[str, Callable[[bytes], Any]]] = {
 
 
 def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
-    """Return the response that a client with the secret must have sent.
+    """Return the response that a client with the secret must have sent (RFC 7616 3.4).
 
     Without a method it is the server's proof for the client that it knows the secret.
     """

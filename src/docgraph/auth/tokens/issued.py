@@ -167,8 +167,6 @@ class IssuedTokens:
         end = self._wall() + issued.expires_at - self._clock()
         return end if abs(end - issued.valid_until) > _CLOCK_WAS_SET else issued.valid_until
 
-    # --- changes by other workers -----------------------------------------------------------------
-
     async def _follow(self) -> None:
         """Read which logins any worker has changed since the last read."""
         generation = self._generations.read("logins")
@@ -210,8 +208,6 @@ class IssuedTokens:
         if put.id != row.id:  # the token stays, its account differs
             self._generations.bump("logins")
         return put
-
-    # --- reading and issuing ----------------------------------------------------------------------
 
     def _is_usable(self, entry: _IssuedToken, account: Account) -> bool:
         """Return whether it is live, not about to expire, and has the login's current account."""

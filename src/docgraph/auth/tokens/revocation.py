@@ -72,8 +72,6 @@ class Revocations:
         self._reading = asyncio.Lock()
         self._looks: LoadingCache[str, None] = LoadingCache(0)  # one read for all waiting requests
 
-    # --- queries ----------------------------------------------------------------------------------
-
     def is_revoked(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
         """Return whether that token is revoked.
 
@@ -94,8 +92,6 @@ class Revocations:
     def date(self, user: str) -> float:
         """Return the issue time of a token of the user that is created now: after all marks."""
         return max(self._clock.earliest(), self._marks.find(user) + _JUST_AFTER)
-
-    # --- revoking ---------------------------------------------------------------------------------
 
     async def revoke(self, jti: str, expires_at: float | None = None) -> None:
         """Revoke one token; `expires_at` by the time of day, None: its expiration is unknown."""
@@ -159,8 +155,6 @@ class Revocations:
         generation = self._generations.bump("tokens")
         if generation == self._seen + 1:
             self._seen = generation  # no other worker has revoked anything meanwhile
-
-    # --- reading ----------------------------------------------------------------------------------
 
     def learn(self, document: Document) -> None:
         """Add a mark, whatever its source."""

@@ -183,9 +183,6 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
     sys.exit(0 if all(row["valid"] for row in rows) else 1)
 
 
-# --- rules ----------------------------------------------------------------------------------------
-
-
 def _build_rule(  # noqa: PLR0913 - the parts of a rule
     *,
     id: str | None,
@@ -248,9 +245,6 @@ def _name(document: Document, place: int = 0) -> str:
     from docgraph.codec import name_id
 
     return name_id(document["_id"]) if "_id" in document else f"permissions[{place}]"
-
-
-# --- output ---------------------------------------------------------------------------------------
 
 
 def _render_flaws(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:

@@ -114,8 +114,6 @@ class Conversion:
             lines.append("")
         return "\n".join(lines)
 
-    # --- options by the table ---------------------------------------------------------------------
-
     def _convert(self, section: str, option: str, row: OptionAction) -> None:
         value = self.config.get(section, option)
         is_chosen = self.config.is_set(section, option) and value != row.default
@@ -140,8 +138,6 @@ class Conversion:
         for option in options if isinstance(options, dict) else ():
             if (section, option) not in load_actions() and (section, "") not in load_actions():
                 self.add(Fate.MISSING, f"{section}.{option}", "is not known")
-
-    # --- options that need more than a name -------------------------------------------------------
 
     def _convert_tokens(self) -> None:
         """Convert the keys and the managers of tokens, which version 9 has in one section."""
@@ -270,8 +266,6 @@ class Conversion:
         self.put("graphql", "db", db)
         self.put("dbRealmAuthenticator", "users-db", db)
         self.put("dbAclAuthorizer", "acl-db", db)
-
-    # --- results ----------------------------------------------------------------------------------
 
     def put(self, section: str, option: str, value: Any, *, was: str = "") -> None:
         """Set an option of the new file."""

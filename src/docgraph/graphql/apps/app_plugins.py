@@ -206,8 +206,6 @@ class AppsIndexOnCreation(OnDefinitions):
         return result
 
 
-# --- history --------------------------------------------------------------------------------------
-
 _NAME: Final = "graphAppsHistory"
 _MAX_APPS: Final = 100_000
 _READ_MS: Final = 15_000

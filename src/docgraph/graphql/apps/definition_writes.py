@@ -61,8 +61,6 @@ from docgraph.store.order import advise_index
 from docgraph.store.versions import Versions
 from docgraph.variables import StagePart, UnknownOperator
 
-# --- drafts ---------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
@@ -119,8 +117,6 @@ class Drafts:
 def _without_etag(document: Document) -> Document:
     return {key: value for key, value in document.items() if key != "_etag"}
 
-
-# --- questions for the database -------------------------------------------------------------------
 
 MAX_ASKED: Final = 1_000
 
@@ -188,8 +184,6 @@ async def _check_order_index(
         return None  # a name that cannot be is an error of its own
     return replace(question, advice=advice) if advice else None
 
-
-# --- writes ---------------------------------------------------------------------------------------
 
 URIS = "_uris"
 _LOOK_MS = 5_000

@@ -121,8 +121,6 @@ class History:
         self._settings = settings
         self._marker = hide_marker(store.guard, settings.db, settings.collection)
 
-    # --- reading ----------------------------------------------------------------------------------
-
     async def list_all(self) -> list[Version]:
         """Return every version of every app without its text, ordered by app and number."""
         return await self._find({}, _MAX_VERSIONS, _ALL_BUT_TEXT)
@@ -149,8 +147,6 @@ class History:
             deadline=Deadline.after_ms(_LIMIT_MS),
         )
         return [version for one in found if (version := _read_version(one)) is not None]
-
-    # --- recording --------------------------------------------------------------------------------
 
     async def record(
         self, id: Any, by: str = DATABASE, etags: Collection[str] | None = None
@@ -253,8 +249,6 @@ class History:
             write,
             deadline=Deadline.after_ms(_LIMIT_MS),
         )
-
-    # --- bounds -----------------------------------------------------------------------------------
 
     async def prune(self) -> None:
         """Enforce the bounds: `history-versions` per app, and `history-size` for all together."""

@@ -181,8 +181,6 @@ def _order(id: Any) -> tuple[int, Any]:
             return 3, build_key(id)
 
 
-# --- faulty parts ---------------------------------------------------------------------------------
-
 _MAX_ROUNDS: Final = 6  # leaving a field out may make a filter that names it invalid
 _OPERATIONS: Final = ("Mutation", "Subscription")
 _LEFT_OUT: Final = "left out: the service is read-only"
@@ -270,8 +268,6 @@ class _PartialDefinition:
             return node
         self._problems.append(Finding("schema: operation types", _LEFT_OUT))
         return replace(node, operation_types=kept) if kept else None
-
-    # --- faults -----------------------------------------------------------------------------------
 
     def _add(self, errors: Sequence[Finding], schema: GraphQLSchema) -> bool:
         """Record the places of these errors; return whether all of them are confined to one."""

@@ -31,8 +31,6 @@ from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.variables.compilation import describe
 
-# --- declared operations (`descriptor.operations`): persisted queries, tools of agents ------------
-
 MAX_OPERATIONS: Final = 200
 _PLACE: Final = "descriptor.operations"
 _OPERATION_KEYS: Final = ("name", "description", "query")
@@ -42,7 +40,10 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOperation:
-    """A named query; its arguments are the variables of the query."""
+    """A named query of `descriptor.operations`: a persisted query, a tool of agents.
+
+    Its arguments are the variables of the query.
+    """
 
     name: str
     description: str
@@ -129,8 +130,6 @@ def _find_mistakes(query: str, schema: GraphQLSchema, limits: GraphqlLimits) -> 
         return
     yield from (error.message for error in validate(schema, document, max_errors=10))
 
-
-# --- the definition -------------------------------------------------------------------------------
 
 _PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = (

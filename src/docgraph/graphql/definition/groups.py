@@ -182,9 +182,6 @@ def _convert(name: str, kind: str) -> Document:
     return {"$convert": {"input": f"${name}", "to": kind, "onError": None, "onNull": None}}
 
 
-# --- the type of the results ----------------------------------------------------------------------
-
-
 def check_groups(
     schema: GraphQLSchema, mappings: Mapping[str, Mapping[str, AnyMapping]], findings: Findings
 ) -> None:

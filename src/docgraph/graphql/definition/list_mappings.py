@@ -159,8 +159,6 @@ class ListField:
             self._findings.error(f"{where}.fields", f"must be {noun}, with one field or more")
         return len(self._findings.errors) == before
 
-    # --- filter -----------------------------------------------------------------------------------
-
     def _add_filter(
         self, mapping: QueryMapping, config: Mapping[str, Any], tree: FieldTree
     ) -> QueryMapping:
@@ -183,8 +181,6 @@ class ListField:
         spec = WhereSpec(fields, search, config.get("indexed-only") is True, is_root)
         return replace(mapping, where=spec)
 
-    # --- orderBy ----------------------------------------------------------------------------------
-
     def _add_order(
         self, mapping: QueryMapping, config: Mapping[str, Any], tree: FieldTree
     ) -> QueryMapping:
@@ -195,8 +191,6 @@ class ListField:
         ascending = "ASC" if own is None else own.stored.get("ASC")
         spec = OrderSpec(_list_paths(tree, ""), config.get("indexed-only") is True, ascending)
         return replace(mapping, order=spec)
-
-    # --- both -------------------------------------------------------------------------------------
 
     def _generate(self, suffix: str, tree: FieldTree, build: _Build, *options: object) -> str:
         """Add the types; return the name of the first, by the item type or else by the field."""

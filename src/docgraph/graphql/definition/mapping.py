@@ -20,12 +20,10 @@ from docgraph.predicates import (
 )
 from docgraph.variables import UNBOUND, Template, compile_field, get_value, parse_path, render_path
 
-# --- field to field: a field of the document, nested ones in dot notation -------------------------
-
 
 @dataclass(frozen=True, slots=True)
 class FieldMapping:
-    """A path `a.b.0`: by name, into arrays by index, over arrays by name; absent is null."""
+    """A property `a.b.0`: into arrays by index, over arrays by name; absent is null."""
 
     path: tuple[str, ...]
     get: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
@@ -38,9 +36,6 @@ class FieldMapping:
     def text(self) -> str:
         """The path in dot notation, as written and as a projection uses it."""
         return ".".join(self.path)
-
-
-# --- field to query: the result of a find ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +83,9 @@ class QueryMapping:
         return tuple(part for part in parts if part is not None)
 
 
-# --- field to aggregation: the result of a pipeline -----------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class AggregationMapping:
-    """`stages` renders to the list of stages, with or without the optional ones."""
+    """The results of a pipeline; `stages` renders to it, with or without the optional stages."""
 
     db: str
     collection: str
@@ -105,9 +97,6 @@ class AggregationMapping:
     def templates(self) -> tuple[Template, ...]:
         """Every template of the mapping."""
         return (self.stages,)
-
-
-# --- field to count or groups: an aggregation that docgraph writes --------------------------------
 
 
 class GroupedValue(NamedTuple):
@@ -153,9 +142,6 @@ AnyMapping = FieldMapping | QueryMapping | AggregationMapping
 Mappings = Mapping[str, Mapping[str, AnyMapping]]  # by type and field
 
 
-# --- enums: the names of the schema and the values in the database --------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class EnumMapping:
     """`stored` by name, every name of the enum in it; a name without mapping stores itself.
@@ -181,12 +167,9 @@ class EnumMapping:
             raise ValueError(f"enum {self.name} has no name for the stored value") from None
 
 
-# --- `$typeResolver`: which object type a document of an interface or union is --------------------
-
-
 @dataclass(frozen=True, slots=True)
 class TypeResolver:
-    """The first predicate that holds, in the order of the definition, determines the type."""
+    """`$typeResolver`: the first predicate that holds determines the object type of a document."""
 
     abstract_type: str
     predicates: tuple[tuple[str, CompiledPredicate], ...]
@@ -200,11 +183,11 @@ class TypeResolver:
         return None
 
 
-# --- the predicates of `$typeResolver`: field-exists, field-eq, value-eq (decision 18) ------------
-
-
 def build_vocabulary(paths: set[str]) -> PredicateWords:
-    """Return the three predicates; add the paths they read to `paths` ("": the whole value)."""
+    """Return the predicates of `$typeResolver` (decision 18); add the paths they read to `paths`.
+
+    The path "" is the whole value.
+    """
 
     def field_exists(arguments: PredicateArguments) -> CompiledPredicate:
         fields = [parse_path(text) for text in arguments["fields"]]

@@ -295,8 +295,6 @@ class CountedParser(Parser):
             self.advance_lexer()
 
 
-# --- comparisons of fields that have to merge -----------------------------------------------------
-
 Parent = GraphQLCompositeType | None
 Signature = tuple[str, str, GraphQLOutputType | None]
 

@@ -86,9 +86,6 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-# --- documents that are not decoded ---------------------------------------------------------------
-
-
 def has_raw(documents: Sequence[Any]) -> bool:
     """Return whether some of the documents are not decoded."""
     return bytes in map(type, documents)

@@ -96,9 +96,6 @@ def _estimate_selection(
     return estimate
 
 
-# --- by the limits alone --------------------------------------------------------------------------
-
-
 def most_documents(fetch: Fetch, run: Run) -> int:
     """Return the maximum number of documents of one parent, by the limit of the field."""
     prepared = run.prepared[id(fetch)]
@@ -132,9 +129,6 @@ def _most_results(stages: Any, count: int, limit: int) -> int:
 def _names(stage: Any) -> Iterator[str]:
     """Yield the names of a stage, or of those that an optional one may become."""
     return (name for one in flatten_stages([stage], GRAPHQL.optional) for name in one)
-
-
-# --- by what is stored ----------------------------------------------------------------------------
 
 
 async def _count_results(fetch: Fetch, most: int, run: Run) -> int:

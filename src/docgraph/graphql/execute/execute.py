@@ -263,9 +263,6 @@ async def resolve_selection(
     return groups.merge([await resolve(group) for group in groups.known])
 
 
-# --- before the first command: the arguments and windows of every fetch ---------------------------
-
-
 def prepare_fetches(
     tree: PlanTree, variables: VariableValues, predefined: Variables, run: Run
 ) -> None:
@@ -313,7 +310,6 @@ def _prepare(
         return PreparedFetch(Scope(variables=predefined), failure=describe_failure(error))
 
 
-# --- fetching a field for all its parents ---------------------------------------------------------
 # The method of fetching never changes the values. A plain join of several parents uses one `$in`
 # and a join in memory, everything else one query per parent; a to-one relation of a single root
 # document may already be part of its command.

@@ -69,11 +69,8 @@ def _make_id() -> str:
     return uuid4().hex[:12]
 
 
-# --- slow operations: their commands, never a value ----------------------------------------------
-
-
 def report_if_slow(run: Run, threshold: float, error: BaseException | None = None) -> None:
-    """Log a finished execution, unless it took less than the threshold (in seconds)."""
+    """Log the commands of a slow execution, never a value; `threshold` is in seconds."""
     duration = time.perf_counter() - run.started
     if duration < threshold:
         return

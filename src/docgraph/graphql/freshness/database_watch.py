@@ -158,8 +158,6 @@ class DatabaseWatch:
         trial.add(dependencies, lambda: None)
         return any(trial.apply(one.facts) for one in self._recent if one.number > number)
 
-    # --- following --------------------------------------------------------------------------------
-
     async def _run(self) -> None:
         try:
             await self._keep_following()
@@ -292,8 +290,6 @@ class DatabaseWatch:
         if answers := self.index.reset():
             emit(WatchReset(self.db, state, answers))
         self._notify()
-
-    # --- what is followed -------------------------------------------------------------------------
 
     def _has_new_wishes(self) -> bool:
         """Return whether other collections are wanted, or some have long been unused."""

@@ -276,9 +276,6 @@ def check_variables(variables: Any) -> None:
             )
 
 
-# --- persisted queries ----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class AppRequest(Parsed):
     """A request to the app with this URI; `asked` is the operation of its body."""

@@ -127,8 +127,6 @@ class LiveService:
         await self._tasks.close()
         await self._schedule.close()
 
-    # --- server-sent events -----------------------------------------------------------------------
-
     async def answer_events(self, exchange: Exchange, request: GraphqlRequest) -> Answer:
         """Answer a POST with the events of its operation."""
         since = self._renewals.read_announced()
@@ -165,8 +163,6 @@ class LiveService:
         except BaseException:
             release(again)
             raise
-
-    # --- WebSocket --------------------------------------------------------------------------------
 
     async def answer_socket(self, exchange: Exchange) -> Answer:
         """Accept the handshake of a WebSocket.
@@ -248,8 +244,6 @@ class LiveService:
         app = await self._engine.find_app(inner)
         if not app.definition.has_live(exchange.roles):
             raise MethodNotAllowed("GET", ("POST", "OPTIONS"))
-
-    # --- both -------------------------------------------------------------------------------------
 
     async def _begin(
         self, live: LiveRequest, authorize: Authorize, transport: str

@@ -35,8 +35,6 @@ from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime import cancel_until_over
 
-# --- server-sent events ---------------------------------------------------------------------------
-
 EVENTS: Final = "text/event-stream"
 _HEARTBEAT: Final = b":\n\n"
 _COMPLETE: Final = b"event:complete\ndata:\n\n"
@@ -95,11 +93,10 @@ def _render_next(content: bytes) -> bytes:
     return b"event:next\ndata:%s\n\n" % content
 
 
-# --- messages of a WebSocket, and the close codes that the protocol defines -----------------------
-
 PROTOCOL: Final = "graphql-transport-ws"
 MAX_ID: Final = 200  # characters
 
+# The close codes that the protocol defines.
 INVALID = CloseReason(4400, "Invalid message", "messages")
 NOT_INITIALIZED = CloseReason(4401, "Unauthorized", "credentials")
 REJECTED = CloseReason(4403, "Forbidden", "rights")
@@ -165,8 +162,6 @@ def is_live_handshake(request: Request) -> bool:
     return PROTOCOL in [one.strip() for one in offered.split(",")]
 
 
-# --- the connection of a WebSocket ----------------------------------------------------------------
-
 _INIT_SECONDS: Final = 10.0
 _MAX_OPERATIONS: Final = 20
 _TRY_AGAIN: Final = 1013  # clients connect again after it
@@ -229,8 +224,6 @@ class LiveSocket:
             if self._listening is not None:
                 self._listening.cancel()
 
-    # --- out --------------------------------------------------------------------------------------
-
     async def _send(self, socket: Socket) -> None:
         """Send what there is, of each query only the newest answer."""
         while self.ending is None:
@@ -256,8 +249,6 @@ class LiveSocket:
     def _push(self, message: str) -> None:
         self._messages.append(message)
         self._wake.set()
-
-    # --- in ---------------------------------------------------------------------------------------
 
     async def _listen(self, socket: Socket) -> None:
         """Handle the messages of the client.

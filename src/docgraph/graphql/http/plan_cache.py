@@ -220,8 +220,6 @@ def _describe(error: GraphQLError) -> GraphqlError:
     return GraphqlError(message, Classification.VALIDATION, "invalid-query", locations)
 
 
-# --- validation rules -----------------------------------------------------------------------------
-
 COMPARISONS = 5_000  # of fields of the same name, each with each: about 30 ms
 _UNITS = 10 * COMPARISONS  # of graphql-core: two for each comparison, plus overhead
 

@@ -164,8 +164,6 @@ def _classify(error: DocgraphError) -> Classification:
     return Classification.ABORTED
 
 
-# --- CSV ------------------------------------------------------------------------------------------
-
 _TOGETHER: Final = 64  # rows that are encoded before other requests run
 _HINT: Final = "select one list, with single values in it, or send Accept: application/json"
 # Their texts are numbers and dates in every `json-mode`, and no formulas.
@@ -196,9 +194,6 @@ def find_cells(exchange: Exchange) -> CsvCells:
     """Return the cells as the request wants them (`?csv-formulas=raw`)."""
     formulas = exchange.request.query.get("csv-formulas")
     return CsvCells(raw=formulas is not None and parse_formulas(formulas))
-
-
-# --- the shape of an operation --------------------------------------------------------------------
 
 
 def find_shape(block: Block) -> CsvShape:
@@ -254,9 +249,6 @@ def _is_text(type_: GraphQLOutputType) -> bool:
 def _reject(path: tuple[str, ...], reason: str) -> NotAcceptable:
     where = ".".join(path) or "the operation"
     return NotAcceptable(f"the answer is no CSV table: {where} {reason}", hint=_HINT)
-
-
-# --- the table ------------------------------------------------------------------------------------
 
 
 async def answer_table(shape: CsvShape, cells: CsvCells, plan: Plan, result: Result) -> Body:

@@ -190,9 +190,6 @@ def find_variables(node: Node) -> frozenset[str]:
     return frozenset(finder.names)
 
 
-# --- variables of an operation --------------------------------------------------------------------
-
-
 class _Plain(NamedTuple):
     """A variable whose type is a scalar or an enum, nullable or not."""
 

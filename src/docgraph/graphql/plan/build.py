@@ -269,9 +269,6 @@ def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:
     return tuple((one.line, one.column) for one in found)
 
 
-# --- projections ----------------------------------------------------------------------------------
-
-
 def _needed_paths(selection: Selection | None) -> Iterator[str]:
     """Yield the paths that the documents of a fetch must contain for a selection.
 
@@ -301,8 +298,6 @@ def _root_paths(block: Block) -> Iterator[str]:
                 if inner.needs_root:
                     yield from _root_paths(inner)
 
-
-# --- connections: which of their parts a query selects --------------------------------------------
 
 _ITEMS = frozenset({("nodes",), ("edges", "node")})
 _TOTAL = ("totalCount",)
@@ -338,9 +333,6 @@ def _list_fields(
             yield path, own
             if isinstance(own, Embedded) and path not in _ITEMS:
                 yield from _list_fields(own.selection.only_block, path)
-
-
-# --- joins in the command of the parent -----------------------------------------------------------
 
 
 def _find_folds(parent: Fetch) -> Fetch:

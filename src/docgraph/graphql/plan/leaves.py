@@ -131,8 +131,6 @@ def _build_strict_list(
     return complete_list
 
 
-# --- generated code -------------------------------------------------------------------------------
-
 Project = Callable[..., list[Any]]
 
 

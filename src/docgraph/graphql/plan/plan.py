@@ -216,8 +216,6 @@ def _find_conditions(document: DocumentNode) -> tuple[str, ...]:
     return tuple(sorted(finder.names))
 
 
-# --- the plan as text: a tree of fields, with the commands of each --------------------------------
-
 _MAX_LENGTH = 200  # of one filter or pipeline
 
 

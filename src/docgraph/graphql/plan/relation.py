@@ -175,8 +175,6 @@ def _read_join(source: Any) -> Join | None:
     return None
 
 
-# --- projections: which fields of the documents a fetch needs ------------------------------------
-
 WHOLE = ""
 
 

@@ -109,9 +109,6 @@ def _require_filter(call: RestCall) -> Document:
     return {"$and": [shardkey, filter]} if shardkey else dict(filter)
 
 
-# --- arrays ---------------------------------------------------------------------------------------
-
-
 def _prepare_all(call: RestCall, bodies: Sequence[Document], etag: ObjectId) -> list[Document]:
     expansion = Expansion()
     return [_prepare(call, body, index, etag, expansion) for index, body in enumerate(bodies)]

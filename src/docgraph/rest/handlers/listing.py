@@ -110,9 +110,6 @@ def with_tiebreak(order: SortOrder) -> SortOrder:
     return (*order, ("_id", order[-1][1] if order else -1))
 
 
-# --- tokens ---------------------------------------------------------------------------------------
-
-
 def render_token(order: SortOrder, place: PageStart) -> str:
     """Render the token of a position in that order."""
     key = place.key

@@ -68,9 +68,6 @@ def _name_kind(call: RestCall) -> str:
     return "collection"
 
 
-# --- bodies ---------------------------------------------------------------------------------------
-
-
 async def read_properties(call: RestCall) -> Document:
     """Return the validated properties in the body of PUT."""
     body = await _read_body(call)
@@ -97,9 +94,6 @@ async def _check(call: RestCall, properties: Mapping[str, Any]) -> None:
     if of_collection:
         await check_operators(call, properties)
         call.warnings[:] = await check_streams(call, properties)
-
-
-# --- writes ---------------------------------------------------------------------------------------
 
 
 async def find_etag_condition(call: RestCall) -> Condition | None:

@@ -101,8 +101,6 @@ class HttpCall:
         self.keep_alive = keep_alive
         self.is_handshake = is_handshake  # of a WebSocket
 
-    # --- the response -----------------------------------------------------------------------------
-
     def send(self, head: Head, content: bytes) -> None:
         """Send a complete response."""
         if self.is_aborted:
@@ -206,8 +204,6 @@ class HttpCall:
         if self._over is not None:
             self._over.set()
         self.wire.on_response_complete(self)
-
-    # --- the end ----------------------------------------------------------------------------------
 
     async def wait_end(self) -> None:
         """Wait until the response is complete or the client has disconnected."""

@@ -182,8 +182,6 @@ class Exchanges:
                 async with asyncio.timeout(_READING_SECONDS):
                     await call.wire.wait_writable()
 
-    # --- traces -----------------------------------------------------------------------------------
-
     def _begin_trace(self, call: HttpCall, exchange: Exchange) -> None:
         connection = exchange.request.connection
         trace = call.trace = tracing.begin(call.headers.raw)
@@ -197,8 +195,6 @@ class Exchanges:
         method, service = exchange.request.method, exchange.service
         emit(StreamBegun(exchange.id, method, call.status, seconds, service, trace))
         trace.is_over = True
-
-    # --- in ---------------------------------------------------------------------------------------
 
     def _open(self, call: HttpCall, id: str) -> tuple[Exchange, DocgraphError | None]:
         """Return the exchange; and the error of an invalid request."""
@@ -303,8 +299,6 @@ class Exchanges:
         if call.has_place:
             call.has_place = False
             self._gate.leave()
-
-    # --- out --------------------------------------------------------------------------------------
 
     async def _respond(
         self, answer: Answer, call: HttpCall, exchange: Exchange, trace: list[bytes]

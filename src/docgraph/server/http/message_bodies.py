@@ -239,8 +239,6 @@ class IncomingBody:
         self.length = length
         self.expects_continue = expects_continue  # and "100 Continue" was not sent yet
 
-    # --- the connection's side --------------------------------------------------------------------
-
     def feed(self, data: bytes) -> bool:
         """Add the next part; returns whether to pause until the reader asks for more."""
         self.received += len(data)
@@ -298,8 +296,6 @@ class IncomingBody:
             and not self.expects_continue
             and self.failure is None
         )
-
-    # --- the reader's side ------------------------------------------------------------------------
 
     async def read(self, limit: int) -> bytes:
         """Return all of it, or the arrived part when that exceeds `limit`."""

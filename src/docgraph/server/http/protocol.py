@@ -63,8 +63,6 @@ class HttpProtocol(asyncio.Protocol):
         self._writable: asyncio.Event | None = None  # made when the peer is slow the first time
         self.is_writable = True
 
-    # --- the transport ----------------------------------------------------------------------------
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless there are too many connections, or the client has disconnected."""
         self.transport = transport
@@ -161,8 +159,6 @@ class HttpProtocol(asyncio.Protocol):
             self._is_reading = True
             self.transport.resume_reading()
 
-    # --- callbacks of RequestReader ---------------------------------------------------------------
-
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
         """A complete head: answer it, or let it wait for those before it.
 
@@ -206,8 +202,6 @@ class HttpProtocol(asyncio.Protocol):
             self._enter(Phase.IDLE, self._limits.idle_time)
         elif self._phase is Phase.BODY:
             self._enter(Phase.WORK, inf)
-
-    # --- answers, as calls tell of them -----------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         """Send; the transport keeps what the peer does not take."""
@@ -326,8 +320,6 @@ class HttpProtocol(asyncio.Protocol):
         self._active = call
         self._state.exchanges.start(call)
 
-    # --- the ends ---------------------------------------------------------------------------------
-
     def cut(self) -> None:
         """End the connection: a response on it has no end."""
         self._ignores_input = True
@@ -392,8 +384,6 @@ class HttpProtocol(asyncio.Protocol):
             self._expires = min(self._expires, self._loop.time() + _FINAL_READ_SECONDS)
         elif self._last is not None:
             self._last.keep_alive = False
-
-    # --- time -------------------------------------------------------------------------------------
 
     def _enter(self, phase: Phase, seconds: float) -> None:
         self._phase = phase

@@ -146,8 +146,6 @@ class RequestReader:
         refusal = self.feed(again)
         return self.feed(rest) if rest and refusal is None else refusal
 
-    # --- what the parser calls --------------------------------------------------------------------
-
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         self._fed = 0

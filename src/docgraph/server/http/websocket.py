@@ -130,8 +130,6 @@ class WebSocket(asyncio.Protocol):
         self._pong_by = inf
         self._close_by = inf
 
-    # --- the socket of a service ------------------------------------------------------------------
-
     async def send(self, message: str | SharedMessages) -> None:
         """Send one text message, or several that are prepared."""
         while not self._writable.is_set():  # it may be closed again before this task continues
@@ -178,8 +176,6 @@ class WebSocket(asyncio.Protocol):
     async def fail(self) -> None:
         """Close it because the service failed."""
         await self.close(_INTERNAL_ERROR, "internal error")
-
-    # --- the transport ----------------------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the handler that the peer has disconnected; it has a moment to end by itself."""
@@ -237,8 +233,6 @@ class WebSocket(asyncio.Protocol):
             self._write(Ping())
             self._ping_at, self._pong_by = inf, now + PING_TIMEOUT
 
-    # --- events -----------------------------------------------------------------------------------
-
     def _handle(self, event: Event) -> None:
         if isinstance(event, CloseConnection):
             self._handle_close(event)
@@ -290,8 +284,6 @@ class WebSocket(asyncio.Protocol):
             self._write(event)
         self._end()
         self._hang_up()
-
-    # --- the end ----------------------------------------------------------------------------------
 
     def _close_at_once(self, code: int, reason: str = "") -> None:
         if not self._is_over:

@@ -259,8 +259,6 @@ class ProbeServer:
         with suppress(BlockingIOError):  # it wakes up already
             self._wake_w.send(b"\0")
 
-    # --- connections ------------------------------------------------------------------------------
-
     def _accept(self) -> None:
         for _ in range(_MAX_CONNECTIONS):
             try:
@@ -315,8 +313,6 @@ class ProbeServer:
             # Closing while the client still sends would discard the response.
             visitor.socket.shutdown(socket.SHUT_WR)
             self._selector.modify(visitor, selectors.EVENT_READ, visitor)
-
-    # --- responses --------------------------------------------------------------------------------
 
     def _answer(self, visitor: _Visitor) -> None:
         head, end, _ = visitor.received.partition(_END)

@@ -144,8 +144,6 @@ class Supervisor:
                     self._health.is_stopping = True
                 self._stop(wakeup_r)
 
-    # --- signals ----------------------------------------------------------------------------------
-
     @contextlib.contextmanager
     def _record_signals(self) -> Iterator[socket.socket]:
         """Record signals, and make the yielded socket readable, so that `wait` returns."""
@@ -180,8 +178,6 @@ class Supervisor:
             self._must_reload = False
             self._reload.start()
             self._signal_all(signal.SIGHUP)
-
-    # --- start and exit of workers ----------------------------------------------------------------
 
     def _spawn(self, worker: _Worker) -> None:
         ours, theirs = Pipe()

@@ -146,9 +146,6 @@ class BatchService(Service):
             raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
 
 
-# --- before anything is written -------------------------------------------------------------------
-
-
 async def _admit(entry: BatchEntry, outer: Exchange, admission: AdmittedApp) -> _AdmittedEntry:
     """Return the entry as a permitted request; raises its rejection."""
     try:
@@ -186,9 +183,6 @@ def _check(exchange: Exchange) -> None:
         raise RequestError("jsonMode=shell is not for an entry: its answer would be no JSON")
 
 
-# --- in the transaction ---------------------------------------------------------------------------
-
-
 async def _carry_out(
     parts: Sequence[_AdmittedEntry], transaction: Transaction, admission: AdmittedApp
 ) -> list[Body]:
@@ -218,9 +212,6 @@ def _require_done(answer: Answer) -> Body:
     if failure is not None:
         raise failure
     return answer
-
-
-# --- afterwards -----------------------------------------------------------------------------------
 
 
 async def _see_off(part: _AdmittedEntry, answer: Body, admission: AdmittedApp) -> Body:

@@ -122,8 +122,6 @@ class Availability:
         if self._probe is not None:
             await cancel_until_over({self._probe})
 
-    # --- work that fails because of a fault -------------------------------------------------------
-
     async def explains(self, error: BaseException) -> bool:
         """Check if a failure is caused by a fault that is reported here: do not report it twice."""
         if not isinstance(error, StoreError):
@@ -151,8 +149,6 @@ class Availability:
                 await self._news.wait()
         except TimeoutError:
             pass
-
-    # --- checks -----------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
         pause = _FIRST_LOOK
@@ -226,8 +222,6 @@ class Availability:
     def _announce(self) -> None:
         self._news.set()
         self._news = asyncio.Event()
-
-    # --- away -------------------------------------------------------------------------------------
 
     def _record_absence(self, known: TopologyDescription) -> None:
         now = self._clock()

@@ -148,8 +148,6 @@ class Lacking:
 Fault = Lost | Refused | Lacking
 
 
-# --- why no server answers ------------------------------------------------------------------------
-
 _SETTINGS: Final = re.compile(r"\(configured timeouts:[^)]*\)")  # part of each message
 _CORRECT: Final = "correct host and port of mclient.connection-string"
 # A part of the driver's message, its meaning, and what to do.

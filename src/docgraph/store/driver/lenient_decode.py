@@ -198,9 +198,6 @@ def encode_bson(
         return _encode_mapping(_NAME, document, False, options)[1 + len(_NAME) :]
 
 
-# --- decoding by element --------------------------------------------------------------------------
-
-
 def salvage(data: bytes, options: Options) -> tuple[Document, list[FieldPath]]:
     """Return the readable part of the document, and the paths of the unreadable values."""
     flaws: list[FieldPath] = []

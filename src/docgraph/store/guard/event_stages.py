@@ -45,9 +45,6 @@ _SETTLE_DOCUMENT: Final = {
 }
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
-
 def admit_found(row: Mapping[str, Any]) -> list[Document]:
     """Return the stages for events whose current document the row filter admits.
 
@@ -96,9 +93,6 @@ def _of_database(db: str, by_namespace: Mapping[str, Any]) -> list[tuple[str, An
         for namespace, value in by_namespace.items()
         if namespace.startswith(prefix)
     ]
-
-
-# --- properties -----------------------------------------------------------------------------------
 
 
 def hide_in_events(

@@ -74,9 +74,6 @@ def check_pipeline_cost(
     return _walk_stages(analysis, pipeline, analysis.scope(), ExpressionPath(None, origin))
 
 
-# --- filters --------------------------------------------------------------------------------------
-
-
 def _walk_filter(analysis: Analysis, value: Any, place: ExpressionPath) -> None:
     if isinstance(value, Mapping):
         if isinstance(value, TrustedDocument) and not analysis.model.trusted:
@@ -94,9 +91,6 @@ def _walk_filter(analysis: Analysis, value: Any, place: ExpressionPath) -> None:
     elif not analysis.model.trusted and isinstance(value, Regex | re.Pattern):
         analysis.count_pattern(place)
         check_pattern(value.pattern, place)
-
-
-# --- stages ---------------------------------------------------------------------------------------
 
 
 def _walk_stages(
@@ -162,9 +156,6 @@ def _find_expressions(body: Any, nested: Mapping[str, Any]) -> Iterator[tuple[st
             yield from part.items()
         elif key not in nested and key not in _FILTERS and isinstance(part, Mapping | list | str):
             yield key, part
-
-
-# --- what a projection or a stage computes --------------------------------------------------------
 
 
 def _compute(

@@ -182,8 +182,6 @@ class Analysis:
         if most.parts:
             self._open.append((most, limit, place))
 
-    # --- values -----------------------------------------------------------------------------------
-
     def _measure_text(self, text: str, scope: ExpressionScope) -> Size:
         if not text.startswith("$"):
             return measure_constant(text, supplied=False, trusted=self.model.trusted)
@@ -232,8 +230,6 @@ class Analysis:
         )
         self.check_size(size, place)
         return size
-
-    # --- operators --------------------------------------------------------------------------------
 
     def _measure_operator(self, name: str, body: Any, frame: _Frame) -> Size:
         place, trusted = frame.place, self.model.trusted
@@ -322,8 +318,6 @@ class Analysis:
         if "default" in body:
             results.append(self._measure(body["default"], frame.at("default")))
         return choose(results)._replace(built=join([one.built for one in results]))
-
-    # --- loops ------------------------------------------------------------------------------------
 
     def _open_loop(self, body: Mapping[str, Any], frame: _Frame) -> tuple[Size, LoopElement, float]:
         """Return the array of a loop, the part that each turn gets, and the number of turns."""

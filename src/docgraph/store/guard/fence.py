@@ -102,9 +102,6 @@ class Ground(NamedTuple):
 UNKNOWN: Final = Ground()
 
 
-# --- conditions -----------------------------------------------------------------------------------
-
-
 def find_unsafe(filter: Any) -> str | None:
     """Return the first part of a filter that can fail or evaluates something; None if safe."""
     if not isinstance(filter, Mapping):
@@ -254,9 +251,6 @@ def _find_range(pattern: Any, options: Any = "") -> Document:
     return {"$gte": prefix, "$lt": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
 
 
-# --- pipelines ------------------------------------------------------------------------------------
-
-
 class FencedStages:
     """The stages of a pipeline on a collection, with a fence where they need one.
 
@@ -372,11 +366,8 @@ def holds_unsafe(stage: Filter) -> bool:
     return any(find_unsafe(one.body) is not None for one in inside if one.name == "$match")
 
 
-# --- where there is no room for a fence -----------------------------------------------------------
-
-
 def check_found(filter: Filter) -> None:
-    """Reject a write under a row filter whose own filter can fail."""
+    """Reject a write under a row filter whose own filter can fail: it has no room for a fence."""
     if filter and (unsafe := find_unsafe(filter)):
         raise SecurityViolation(
             f"the filter of a write under a row filter cannot hold {unsafe}",

@@ -67,9 +67,6 @@ def _pick_element(operands: Operands) -> SizeAndForm:
     return Size(one.bytes, one.inner, one.inner, one.low, one.high, one.supplied), NONE
 
 
-# --- texts ----------------------------------------------------------------------------------------
-
-
 def _text(operands: Operands) -> SizeAndForm:
     """A text that is not longer than its operands together."""
     is_stored = len(operands.all) == 1 and operands.get(0).is_stored
@@ -140,9 +137,6 @@ def _convert(operands: Operands) -> SizeAndForm:
     bytes = add(size.bytes, Form(_LARGEST_NUMBER))
     low, high = min(size.low, found.low), max(size.high, found.high)
     return size._replace(bytes=bytes, low=low, high=high, is_numeric=False), scan(operands)
-
-
-# --- arrays and documents -------------------------------------------------------------------------
 
 
 def _same(operands: Operands) -> Size:

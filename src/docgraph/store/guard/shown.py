@@ -33,9 +33,6 @@ _COMPARISONS: Final = frozenset({"$gt", "$lt"})
 _NOTHING: Final = object()
 
 
-# --- removing hidden properties -------------------------------------------------------------------
-
-
 def project(documents: Iterable[Document], shown: Shown) -> list[Document]:
     """Return the documents without what is 0, or with only what is 1, as MongoDB's `$project` does.
 
@@ -123,9 +120,6 @@ def _fields_of(value: Any) -> Mapping[str, Any] | None:
     if isinstance(value, DBRef):
         return value.as_doc()
     return value if isinstance(value, dict) else None
-
-
-# --- checks ---------------------------------------------------------------------------------------
 
 
 def is_shown(path: str, shown: Shown) -> bool:

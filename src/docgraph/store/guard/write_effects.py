@@ -184,9 +184,6 @@ class WriteEffects:
         return StoredValues(values, bool(seeded) or is_everywhere)
 
 
-# --- parsing a write ------------------------------------------------------------------------------
-
-
 def effects_of(write: Write) -> WriteEffects:
     """Return what the write changes; computed once and cached on the write."""
     known: WriteEffects | None = getattr(write, "effects", None)
@@ -265,9 +262,6 @@ def read_filter(filter: Any, operator: str = "$and") -> Iterator[WrittenChange]:
         is_same = key == "$and" or (key == "$or" and (len(branches) == 1 or operator != "$and"))
         for branch in branches:
             yield from read_filter(branch, operator if is_same else key)
-
-
-# --- values ---------------------------------------------------------------------------------------
 
 
 def _list_leaves(

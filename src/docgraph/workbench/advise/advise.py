@@ -128,8 +128,6 @@ class _Adviser:
     def _add(self, advice: Iterable[Advice]) -> None:
         self.report.advice += advice
 
-    # --- the collections --------------------------------------------------------------------------
-
     async def _inspect_data(self) -> None:
         rows = () if self.apps else (one.place for one in self.scope.rows)
         places = list(dict.fromkeys((*_find_places(self._accesses), *rows)))
@@ -205,8 +203,6 @@ class _Adviser:
         text = f"left out, as there was no time: {shown}"
         hint = "name fewer apps, or take a smaller sample"
         self._add([Advice(Weight.WARNING, "not-looked-at", text, hint=hint)])
-
-    # --- the queries ------------------------------------------------------------------------------
 
     def _guess(self, place: CollectionName, path: str) -> Any:
         sample = self._samples.get(place)
@@ -307,8 +303,6 @@ class _Adviser:
         else:
             serves = dict.fromkeys((*same.serves, *index.serves))
             indexes[indexes.index(same)] = replace(same, serves=tuple(serves))
-
-    # --- what is declared -------------------------------------------------------------------------
 
     def _compare(self) -> None:
         parents: dict[tuple[str, str], list[CollectionSample]] = {}

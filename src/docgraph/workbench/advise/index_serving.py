@@ -281,9 +281,6 @@ def _find_share(path: str, condition: Any, sample: CollectionSample) -> float | 
     return sum(leaf.values.get(one, 0) for one in values) / sample.profile.documents
 
 
-# --- row filters of rules -------------------------------------------------------------------------
-
-
 def find_unserved_rows(
     rows: Iterable[RowFilter], samples: Mapping[CollectionName, CollectionSample]
 ) -> Iterator[Unserved]:

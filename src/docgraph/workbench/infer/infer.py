@@ -100,8 +100,6 @@ def build_app(id: str, db: str) -> Document:
     return {"_id": id, "descriptor": {"description": description, "json-mode": "plain"}}
 
 
-# --- the model: types of collections, and relations in both directions ----------------------------
-
 _MAX_SORTS: Final = 3  # of a relation
 _IDENTIFYING: Final = frozenset({"objectId", "number", "uuid"})
 
@@ -185,8 +183,6 @@ class _ModelBuilder:
         documents = one.documents if is_known else None
         known = (one.listed.kind, part.type_name, documents, one.profile.documents)
         self.model.collections.append(CollectionType(one.name, *known))
-
-    # --- relations --------------------------------------------------------------------------------
 
     def add_all_forward(self) -> None:
         """Add relations from documents that have keys to the documents they refer to."""
@@ -289,8 +285,6 @@ class _ModelBuilder:
         described = self.model.relations.get((source.collection.name, *source.path))
         if described is not None:
             described.back = one.name
-
-    # --- Query ------------------------------------------------------------------------------------
 
     def build_entrances(self) -> None:
         """Build the fields of `Query`."""

@@ -149,8 +149,6 @@ class ListBuilder:
             found, type_name = own.type, own.type.strip("!")
         return None if found.startswith("[[") or found.strip("[]!") in _UNASKED else found
 
-    # --- sorts ------------------------------------------------------------------------------------
-
     def build_sorts(self, names: NamePool, most: int) -> list[tuple[Argument, str]]:
         """Build the arguments for the sort, each with its property."""
         sorts = [
@@ -184,8 +182,6 @@ class ListBuilder:
         telling.sort(key=lambda one: (one.type != "DateTime", not _is_called(one)))
         found = [one for one in (*first, *telling) if one.path != ("_id",) and one.distinct != 1]
         return sorted(found, key=lambda one: (len(one.path), one.type != "DateTime"))
-
-    # --- filters ----------------------------------------------------------------------------------
 
     def _filters(self, names: NamePool) -> Iterator[_FilterArguments]:
         if any(kind == _FOUND_BY for index in self.collection.indexes for _, kind in index.keys):

@@ -69,8 +69,6 @@ class _Merger:
         self._result.schema = _write(self._existing.schema, texts, whole)
         return self._result
 
-    # --- fields -----------------------------------------------------------------------------------
-
     def _add_fields(self, type_: ObjectType, known: ExistingType) -> Iterator[str]:
         for one in type_.fields.values():
             if self._is_there(type_.name, one, known):
@@ -118,8 +116,6 @@ class _Merger:
             if path not in seen and "." not in path and name not in type_.fields:
                 reason = left_out.get(safe_name(path), f"the sample has no property {path!r}")
                 self._result.notes.append(f"{type_.name}.{name}: kept; {reason}")
-
-    # --- types ------------------------------------------------------------------------------------
 
     def _add_types(self) -> Iterator[str]:
         """Yield the types that the added parts need, and those that they need."""

@@ -34,8 +34,7 @@ from docgraph.workbench.infer.sensitive_names import (
     may_be_random,
 )
 
-# --- kinds of stored values, and the scalar that can represent several of them --------------------
-
+# The kinds of stored values, and the scalar of each.
 _KINDS: Final[dict[type, str]] = {
     str: "string",
     bool: "bool",
@@ -104,8 +103,6 @@ def find_shown(kinds: Collection[str]) -> set[str]:
     shown = {kind for kind in kinds if kind in _SCALARS}
     return shown - _NOT_IN_ID if len(shown) > 1 else shown
 
-
-# --- the sample -----------------------------------------------------------------------------------
 
 MAX_DEPTH: Final = 8
 _MAX_FIELDS: Final = 2_500  # of one object
@@ -274,8 +271,6 @@ class Profile:
         else:
             seen.overflowed = True
 
-
-# --- enums: which string fields have only a few constants -----------------------------------------
 
 _MAX_CONSTANTS: Final = 12
 _FEWEST_CONSTANTS: Final = 2
