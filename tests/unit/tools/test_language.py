@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.language import compare, find_words, measure
+from tools.language import compare, find_long_lines, find_words, measure, wrap_pages
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -57,3 +57,37 @@ def test_the_length_of_sentences_is_measured_without_code() -> None:
     assert measure(text + "\n```sh\na b c d e f g\n```\n") == measure(text)
 
     assert measure(text) == (5.0, 0)
+
+
+LONG_CODE = "`" + "code " * 24 + "`"
+
+
+def test_long_lines_of_prose_are_wrapped_and_the_rest_stays(tmp_path: Path) -> None:
+    table = f"| {'a ' * 80}|\n"
+    code = f"```sh\n{'a ' * 80}\n```\n"
+    short = "One line\nand another.\n"
+    write(tmp_path, "README.md", f"{table}\n{code}\n{short}\n* {'word ' * 40}\n  end\n")
+
+    assert list(find_long_lines(tmp_path)) == [
+        "README.md:10: longer than 120 columns: run tools/language.py --wrap"
+    ]
+    wrap_pages(tmp_path)
+
+    assert list(find_long_lines(tmp_path)) == []
+    item = "* " + "word " * 22 + "word\n  " + "word " * 17 + "end\n"
+    assert (tmp_path / "README.md").read_text() == f"{table}\n{code}\n{short}\n{item}"
+
+
+@pytest.mark.parametrize("text", [LONG_CODE, f"* {LONG_CODE}", "https://example.org/" + "a" * 120])
+def test_a_long_line_that_cannot_be_wrapped_is_allowed(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "README.md", text)
+
+    assert list(find_long_lines(tmp_path)) == []
+
+
+def test_a_new_line_never_begins_with_the_mark_of_a_list(tmp_path: Path) -> None:
+    write(tmp_path, "README.md", "a" * 119 + " - b " + "c" * 117 + " 1. d\n")
+    wrap_pages(tmp_path)
+
+    lines = (tmp_path / "README.md").read_text().splitlines()
+    assert lines == ["a" * 119 + " -", "b", "c" * 117 + " 1.", "d"]
