@@ -59,10 +59,13 @@ _HEADING: Final = re.compile(r"^#.*$", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"[.!?:](?:\s|$)|\n\s*\n|\n\s*[*|#]|\|")
 _FENCE: Final = re.compile(r"\s*(```|~~~)")
 _ITEM: Final = re.compile(r"\s*(?:[*+-]|\d+[.)])\s+(?:\[[ x]\] )?")  # the mark of a list item
+_BULLETS: Final = frozenset({"*", "+", "-", "1."})
 _INDENT: Final = re.compile(r"\s*")
 _NO_PROSE: Final = re.compile(r"\s*(?:$|[|#>]|<[!/a-z]|\[[^\]]+\]: )")
-# A line may end between two of these; code is not divided, nor is a mark moved to a new line.
-_PART: Final = re.compile(r"(?:`+[^`]*`+|[^\s`]|`)+(?:\s+(?:[*+|>#-]+|\d+[.)])(?=\s|$))*")
+# A line may end between two of these: code and `5 000` are not divided, no line begins with a mark.
+_PART: Final = re.compile(
+    r"(?:`+[^`]*`+|[^\s`]|`)+(?:\s+(?:[*+|>#-]+|\d+[.)])(?=\s|$)|(?<=\d) \d{3}\b[^\s`]*)*"
+)
 
 
 def find_texts(root: Path = ROOT) -> Iterator[tuple[str, int, str]]:
@@ -143,7 +146,7 @@ def split_paragraphs(text: str) -> Iterator[tuple[list[str], bool]]:
     for line in text.split("\n"):
         is_fence = _FENCE.match(line) is not None
         is_prose = not (is_code or is_fence or _NO_PROSE.match(line))
-        if paragraph and (not is_prose or _ITEM.match(line)):
+        if paragraph and (not is_prose or _is_next_item(line, paragraph[0])):
             yield paragraph, True
             paragraph = []
         if is_prose:
@@ -153,6 +156,12 @@ def split_paragraphs(text: str) -> Iterator[tuple[list[str], bool]]:
         is_code ^= is_fence
     if paragraph:
         yield paragraph, True
+
+
+def _is_next_item(line: str, first: str) -> bool:
+    """Return whether the line begins an item; a number above 1 does so only after an item."""
+    item = _ITEM.match(line)
+    return item is not None and (_ITEM.match(first) is not None or item[0].strip() in _BULLETS)
 
 
 def wrap_paragraph(lines: list[str]) -> list[str]:

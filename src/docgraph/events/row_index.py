@@ -15,11 +15,9 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
-from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
-from docgraph.codec.equality import Key, candidate_keys, equality_key
+from docgraph.codec.equality import SINGLE_TYPES, Key, candidate_keys, equality_key
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
@@ -29,10 +27,6 @@ from docgraph.store.exact import normalize
 Path = tuple[str, ...]
 Filter = Mapping[str, Any]
 
-_SCALARS: Final = frozenset(
-    {str, int, Int64, float, bool, Decimal128, datetime, DatetimeMS, ObjectId, bytes, Binary}
-    | {Timestamp}
-)
 _MAX_VALUES: Final = 1000  # of one filter
 _MAX_DEPTH: Final = 20
 
@@ -229,7 +223,7 @@ def _list_operands(operator: str, operand: Any) -> list[Any]:
 
 
 def _read_keys(values: list[Any]) -> frozenset[Key]:
-    if not _SCALARS.issuperset(map(type, values)):
+    if not SINGLE_TYPES.issuperset(map(type, values)):
         raise _NotIndexable
     return frozenset(map(equality_key, values))
 

@@ -42,6 +42,7 @@ from docgraph.exchange.errors import (
 from docgraph.exchange.headers import Acceptance, find_acceptance
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.inputs import build_bson
+from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.graphql.errors import (
     Classification,
     GraphqlError,
@@ -169,7 +170,9 @@ def _classify(error: DocgraphError) -> Classification:
 _TOGETHER: Final = 64  # rows that are encoded before other requests run
 _HINT: Final = "select one list, with single values in it, or send Accept: application/json"
 # Their texts are numbers and dates in every `json-mode`, and no formulas.
-_NUMBERS: Final = frozenset({"Int", "Float", "Long", "Decimal128", "Timestamp", "DateTime"})
+_NUMBERS: Final = frozenset({"Int", "Float"}).union(
+    name for name, scalar in SCALARS.items() if scalar.is_number
+)
 
 
 class CsvColumn(NamedTuple):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
+from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.workbench.infer.field_names import (
     NamePool,
     is_about_people,
@@ -30,9 +31,8 @@ from docgraph.workbench.infer.profile import (
 )
 
 RESERVED_TYPES: Final = frozenset(
-    "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "
-    "Timestamp Regex BsonDocument UUID SortOrder".split()
-)
+    "Query Mutation Subscription String Int Float Boolean ID SortOrder".split()
+).union(SCALARS)
 _MAP_FIELDS: Final = 20
 _MAP_PRESENCE: Final = 0.3
 _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
