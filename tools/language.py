@@ -1,11 +1,11 @@
-"""Check the language of pages, messages and console: words to avoid, and the length of lines.
+"""Check the language of pages, messages and console: words to avoid, long lines, missing files.
 
     python tools/language.py [--pages] [--allow] [--wrap]
 
 Old words that are still in the files are counted in `tools/language.yml`; a file may not have more
 of them. `--allow` writes the current counts there. `--wrap` wraps the paragraphs of pages that
 have a line of more than 120 columns. `--pages` prints the mean length of sentences of each page,
-as information.
+as information. Files that pages for developers name have to exist.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _PAGES: Final = (
     "bench/README.md",
     "tests/README.md",
 )
+_DEVELOPER_PAGES: Final = ("ARCHITECTURE.md", "docs/explanation/glossary.md", "tests/README.md")
 _CONSOLE: Final = ("console/*.mjs", "console/src/**/*.ts*", "console/src/**/*.css")
 # A pattern, and what to write instead.
 WORDS: Final = {
@@ -57,6 +58,10 @@ _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.MUL
 _VALUE: Final = re.compile(r'"[\w$-]*"')
 _HEADING: Final = re.compile(r"^#.*$", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"[.!?:](?:\s|$)|\n\s*\n|\n\s*[*|#]|\|")
+_PATH: Final = re.compile(
+    r"`(?!build/)((?:[\w.-]+/)+[\w.-]+\.(?:py|md|ts|tsx|mjs|rs|json|ya?ml)"
+    r"|(?:src|tests|docs)/[\w./-]+)`"
+)
 _FENCE: Final = re.compile(r"\s*(```|~~~)")
 _ITEM: Final = re.compile(r"\s*(?:[*+-]|\d+[.)])\s+(?:\[[ x]\] )?")  # the mark of a list item
 _BULLETS: Final = frozenset({"*", "+", "-", "1."})
@@ -139,6 +144,15 @@ def wrap_pages(root: Path = ROOT) -> None:
             page.write_text(wrapped)
 
 
+def find_missing_files(root: Path = ROOT) -> Iterator[str]:
+    """Yield each path on a page for developers that does not exist."""
+    for page in (root / name for name in _DEVELOPER_PAGES):
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for path in _PATH.findall(line):
+                if not any((root / base / path).exists() for base in ("", "src/docgraph", "tests")):
+                    yield f"{page.relative_to(root)}:{number}: no such file: {path}"
+
+
 def split_paragraphs(text: str) -> Iterator[tuple[list[str], bool]]:
     """Yield the lines of each paragraph and list item (prose), and each line of anything else."""
     paragraph: list[str] = []
@@ -198,7 +212,7 @@ def main(arguments: list[str]) -> int:
             mean, long = measure(page.read_text())
             print(f"{mean:5.1f} words, {long:3} long sentences  {page.relative_to(ROOT)}")
     flaws = list(compare(found, yaml.safe_load(ALLOWED.read_text()) or {}))
-    flaws += find_long_lines()
+    flaws += [*find_long_lines(), *find_missing_files()]
     for flaw in flaws:
         print(flaw)
     return 1 if flaws else 0

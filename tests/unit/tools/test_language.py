@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.language import compare, find_long_lines, find_words, measure, wrap_pages
+from tools.language import (
+    compare,
+    find_long_lines,
+    find_missing_files,
+    find_words,
+    measure,
+    wrap_pages,
+)
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -91,3 +98,16 @@ def test_a_new_line_never_begins_with_the_mark_of_a_list(tmp_path: Path) -> None
 
     lines = (tmp_path / "README.md").read_text().splitlines()
     assert lines == ["a" * 119 + " -", "b", "c" * 117 + " 1.", "d"]
+
+
+def test_files_that_pages_for_developers_name_have_to_exist(tmp_path: Path) -> None:
+    write(tmp_path, "src/docgraph/rest/ids.py", "")
+    write(tmp_path, "tests/unit/test_ids.py", "")
+    write(tmp_path, "docs/explanation/glossary.md", "`rest/ids.py` `src/docgraph/rest` `text/csv`")
+    write(tmp_path, "tests/README.md", "`unit/test_ids.py`\n`unit/test_old.py`\n")
+    write(tmp_path, "ARCHITECTURE.md", "`tests/unit`, `rest/gone.py`")
+
+    assert list(find_missing_files(tmp_path)) == [
+        "ARCHITECTURE.md:1: no such file: rest/gone.py",
+        "tests/README.md:2: no such file: unit/test_old.py",
+    ]
