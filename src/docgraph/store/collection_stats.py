@@ -287,7 +287,7 @@ class CollectionStats:
         await self._commands.explain(place[0], command, Deadline.after_ms(_PATIENCE_MS))
 
     async def can_run(self, place: StatsKey) -> bool:
-        """Whether the database can run stages over synthetic documents: from MongoDB 6.0 on."""
+        """Return whether the database can run stages over synthetic documents (MongoDB 6.0)."""
         return not await self._run_stages([], {}, place)
 
     async def run_over(

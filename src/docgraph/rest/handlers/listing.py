@@ -182,7 +182,7 @@ class _Page:
 
 
 async def list_documents(call: RestCall) -> Answer:
-    """A page, newest first by default."""
+    """Return a page of documents, newest first by default."""
     await call.require_collection()
     headers = await _find_headers(call)
     if call.wants_csv and _is_long(call):
@@ -198,7 +198,7 @@ async def list_documents(call: RestCall) -> Answer:
 
 
 async def _find_headers(call: RestCall) -> HeaderList:
-    """The headers of the format; the etag is that of the collection, not of a table."""
+    """Return the headers of the format; only JSON has the etag of the collection."""
     if call.wants_csv:
         return csv_headers(call.collection)
     return [*etag_headers(await call.find_metadata(call.collection)), VARY]
@@ -259,7 +259,7 @@ def _build_read(call: RestCall, order: Order) -> Read:
 
 
 async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
-    """The page after the token; the database returns the sort keys with the documents."""
+    """Return the page after the token; the database returns the sort keys, too."""
     place = parse_token(order, token) if token else PageStart()
     parts = [None] if place.key is None else behind(order, place.key)
     size = call.parameters.pagesize + place.skip
@@ -290,7 +290,7 @@ async def _read_keyset_page(call: RestCall, order: Order, token: str) -> _Page:
 async def _find_place(
     call: RestCall, order: Order, keys: list[Key], ids: list[Any], begin: PageStart
 ) -> PageStart:
-    """Behind the last key, or the last one that can be read."""
+    """Return the position after the last key, or after the last readable one."""
     for skip, key in enumerate(reversed(keys)):
         if is_readable(key):
             return PageStart(await _find_stored(call, order, key, ids[-1 - skip]), skip)
@@ -298,7 +298,7 @@ async def _find_place(
 
 
 async def _find_stored(call: RestCall, order: Order, key: Key, id: Any) -> Key:
-    """The key with the stored values.
+    """Return the sort key with the stored values.
 
     The driver reads empty arrays and nulls as None, and with a collation the texts of a sort key
     are those that it compares, also that of `_id`.

@@ -243,7 +243,7 @@ class Supervisor:
         return [one.number for one in self._workers if one.process and one.is_ready]
 
     def _speak_for_workers(self) -> None:
-        """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
+        """Pass the pulses of workers to the watchdog; workers being replaced do not count."""
         if self._watchdog is not None and self._is_serving:
             pulses = self._forker.pulses
             self._watchdog.check({number: pulses[number - 1] for number in self._find_ready()})

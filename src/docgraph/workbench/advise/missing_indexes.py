@@ -63,7 +63,7 @@ def combine(
 
 
 def _leave_out_there(one: Unserved, sample: CollectionSample) -> Unserved:
-    """Of several indexes that are needed together, return those that are missing."""
+    """Return the query with only those of its needed indexes that are missing."""
     whole = [index.keys for index in sample.plain_indexes if index.complete]
     missing = [want for want in one.wants if not any(map(want.is_served_by, whole))]
     return replace(one, wants=tuple(missing)) if missing else one
