@@ -1,4 +1,4 @@
-"""Findings about permission rules: whose order affects callers, and where GraphQL lacks filters.
+"""Warnings about permission rules: order that affects callers, row filters missing in GraphQL.
 
 A rule for a role that the caller has precedes those for authenticated users and those for everyone
 (decision 38). A filter of a general rule that is meant for all callers has to be repeated. Among
