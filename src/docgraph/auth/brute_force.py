@@ -77,7 +77,7 @@ class Attempts:
         )
 
     def withdraw(self, pair: str) -> None:
-        """Withdraw a guess that was none."""
+        """Subtract a counted guess: the password was right, or was not checked."""
         # Counted separately: the table cannot decrement. Both counts leave the window alike.
         for one in self._windows if self._is_open else ():
             one.hit(f"no guess {pair}")
@@ -156,7 +156,7 @@ _KNOWN_SECONDS: Final = 3600.0
 
 
 class LoginGuard(Interceptor):
-    """Runs before authentication; the two interceptors below report the result to it."""
+    """Rejects password guessing before authentication; two interceptors report results to it."""
 
     name: ClassVar[str] = NAME
     description: ClassVar[str] = "answers 429 to those who try passwords"
@@ -336,7 +336,7 @@ class _AttemptReporter(Interceptor):
 
 
 class FailedLogins(_AttemptReporter):
-    """Runs after a rejection: of the credentials (401), or of the request (403)."""
+    """Reports a failed login, after the credentials (401) or the request (403) were rejected."""
 
     name: ClassVar[str] = _COMPANIONS[0]
     description: ClassVar[str] = "counts failed logins for bruteForceAttackGuard"
@@ -344,7 +344,7 @@ class FailedLogins(_AttemptReporter):
 
 
 class SuccessfulLogins(_AttemptReporter):
-    """Runs after a login."""
+    """Reports a successful login."""
 
     name: ClassVar[str] = _COMPANIONS[1]
     description: ClassVar[str] = "forgets the failures of those who log in"

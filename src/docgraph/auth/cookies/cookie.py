@@ -249,7 +249,7 @@ _WAY_OUT: Final = (
 
 
 class CookieSetter(Interceptor):
-    """Runs at the response, after everything that may renew or revoke the token.
+    """Sets the cookie in the response, after everything that may renew or revoke the token.
 
     Callers request the cookie with `set-auth-cookie`; a renewed token replaces the cookie of its
     caller. It contains the token of the response, never the credentials of the login, and is set

@@ -58,7 +58,7 @@ ADDRESS_AGE = 300.0
 
 
 class JwtMechanism(AuthMechanism):
-    """Verifies the token; responses never contain the reason of a rejection."""
+    """Bearer authentication with a JWT; responses never contain the reason of a rejection."""
 
     name: ClassVar[str] = "jwtAuthenticationMechanism"
     description: ClassVar[str] = "Authorization: Bearer with a JSON Web Token"

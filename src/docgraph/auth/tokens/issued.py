@@ -64,7 +64,7 @@ class _IssuedToken:
 
 
 class _UnknownTokenError(Exception):
-    """Keeps an unknown token out of the cache."""
+    """Signals an unknown token, so that the cache stores nothing."""
 
 
 class IssuedTokens:
@@ -170,7 +170,7 @@ class IssuedTokens:
     # --- changes by other workers -----------------------------------------------------------------
 
     async def _follow(self) -> None:
-        """Read which logins any worker has changed since the last read."""
+        """Drop cached tokens of logins that any worker has changed since the last call."""
         generation = self._generations.read("logins")
         if generation <= self._seen:
             return

@@ -92,7 +92,7 @@ class Revocations:
         return isinstance(hash, str) and self._marks.is_rehash(hash)
 
     def date(self, user: str) -> float:
-        """Return the issue time of a token of the user that is created now: after all marks."""
+        """Return the issue time of a new token of the user: later than every revocation mark."""
         return max(self._clock.earliest(), self._marks.find(user) + _JUST_AFTER)
 
     # --- revoking ---------------------------------------------------------------------------------
