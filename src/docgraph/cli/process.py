@@ -33,7 +33,7 @@ class OutputError(Exception):
 
 
 class _Descriptor(io.FileIO):
-    """All bytes to stdout and stderr pass `write`, except those of the log.
+    """Stdout or stderr of the process, which survives broken pipes and full disks.
 
     A reader that disconnected or a full disk must not end a server, and an error message that
     cannot be written must not hide the exit code. Only a command whose result is lost fails.
@@ -135,7 +135,7 @@ class _Exit:
 
 
 def prepare_to_leave() -> None:
-    """Call this first of all: `atexit` runs what is registered first last."""
+    """Register the exit code handler; call this first, so that `atexit` runs it last."""
     atexit.register(_end)
 
 

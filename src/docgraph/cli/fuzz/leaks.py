@@ -166,7 +166,7 @@ _AROUND: Final = 30  # characters around the first difference of two responses
 
 @dataclass(slots=True)
 class LeakOracle:
-    """Has the worlds, the canaries, and a function that restores the worlds after a write."""
+    """Decides what leaked: compares the responses of both worlds, and searches for canaries."""
 
     worlds: Sequence[World]
     finder: Finder

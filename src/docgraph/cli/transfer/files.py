@@ -129,7 +129,7 @@ class Directory:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing in it would be lost or mixed up."""
+        """Whether an export can be written to it without losing or mixing up files."""
         with _explaining_errors(self.path):
             if not self.path.exists():
                 return True
