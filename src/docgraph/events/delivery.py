@@ -72,7 +72,7 @@ class Prepared:
 
 
 class LateShapes:
-    """Events of shapes whose stages fail or take long, in order, besides the delivery of others."""
+    """Delivers events of shapes whose stages fail or take long, without delaying others."""
 
     def __init__(
         self, deliver: Callable[[EventShape, Sequence[Prepared]], Awaitable[None]]

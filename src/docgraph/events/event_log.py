@@ -95,7 +95,7 @@ _FEW: Final = 32
 
 
 class _News(NamedTuple):
-    """The events from a number on, for all readers at that position."""
+    """The events after one position, for all readers at that position."""
 
     notices: list[EncodedEvent]
     message: SharedMessages  # with all of these events
@@ -206,7 +206,7 @@ class EventLog:
         self._budget = LogBudget()
 
     def is_pressed_by(self, notice: EncodedEvent) -> bool:
-        """Return whether this event would push out one that a reader has not read."""
+        """Return whether this event would evict one that a reader has not read."""
         size = self._size + self._untold_size + notice.size
         count, kept = len(self._notices) + len(self._untold) + 1, self._first
         if count <= self._most and size <= self._most_bytes:

@@ -165,7 +165,7 @@ class _Any:
         return any(part.is_met(reached) for part in self.parts)
 
     def choose(self, count: _Count) -> Sequence[_OneOf]:
-        """Return values of each part: any of them may be the one that holds."""
+        """Return values of each alternative: a document may match any of them."""
         return tuple(one for part in self.parts for one in part.choose(count))
 
 
