@@ -220,7 +220,7 @@ class Snapshot(Protocol):
 
 
 class EventStreams(Protocol):
-    """The owner of the cursors and connections."""
+    """Answers requests for change streams; it owns the cursors and connections."""
 
     async def answer(
         self,
