@@ -126,7 +126,7 @@ class InvalidField(FieldFailure):
 
 
 class FieldFault(Exception):
-    """Why the definition of a field is invalid; logged when the app was loaded."""
+    """The reason why the definition of a field is invalid, logged when the app is loaded."""
 
 
 class Errors:

@@ -154,7 +154,7 @@ def _match(wanted: Mapping[str, float], entry: _Entry, index: _Index | None) -> 
 
 
 def _serves(words: Collection[str], purpose: str | None) -> bool:
-    """Return whether a question needs a field of this purpose."""
+    """Return whether the words of a question ask for a field of this purpose."""
     if purpose is None:
         return False
     wants_average = not AVERAGES.isdisjoint(words)

@@ -82,7 +82,7 @@ class FieldTree:
         *,
         is_order: bool,
     ) -> FieldTree:
-        """Read the declared fields; what is wrong with them becomes an error."""
+        """Parse the declared fields; mistakes become errors of the definition."""
         tree = cls(type_.name)
         for number, name in enumerate(declared):
             place = f"{where}[{number}]" if is_order else f"{where}.{name}"

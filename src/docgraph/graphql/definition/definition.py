@@ -213,7 +213,7 @@ def decode_uri(uri: str) -> str:
 
 
 def read_uri(uri: str) -> str:
-    """Return where an app with this URI is served; its mistakes are reported elsewhere."""
+    """Return the path where an app with this URI is served; mistakes are not reported."""
     try:
         return decode_uri(uri)
     except ValueError:

@@ -49,7 +49,7 @@ class PreparedFetch(NamedTuple):
     order: Mapping[str, Any] | None = None
 
     def narrow(self, *filters: Any) -> Any:
-        """Return one filter that holds when these and the caller's `where` do."""
+        """Return one filter that matches when these and the caller's `where` match."""
         if matches_nothing(filters[0]):
             return filters[0]
         where = self.where.filter

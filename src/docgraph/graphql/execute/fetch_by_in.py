@@ -180,7 +180,7 @@ class _Batch:
         return found
 
     def _reach(self, documents: Sequence[Document]) -> list[Key] | None:
-        """Return the values that documents are found by, if all of them are their own keys."""
+        """Return the join values of the documents, if all of them are their own keys."""
         (side,) = self.sides
         if len(side.join.path) != 1:
             return None

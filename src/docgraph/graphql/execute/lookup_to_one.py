@@ -23,7 +23,7 @@ from docgraph.variables import matches_nothing
 
 
 async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
-    """Return the answer for the one parent of a root field, with relations inside the document."""
+    """Return the document of a root field with its to-one relations, by one `$lookup` command."""
     prepared = run.prepared[id(fetch)]
     assert isinstance(fetch.mapping, QueryMapping)  # noqa: S101 - only finds have folds
     assert prepared.window is not None  # noqa: S101 - a root field has no parent

@@ -33,7 +33,7 @@ from docgraph.variables import Resolvers
 
 
 class LiveEndpoint(Protocol):
-    """The service, as far as it is needed here."""
+    """The part of the GraphQL service that live queries use."""
 
     resolvers: Resolvers
     watch: ChangeWatch
@@ -217,7 +217,7 @@ def _list_names(tree: PlanTree) -> set[str]:
 
 
 def render_answer(result: Result, app: App) -> LiveAnswer:
-    """Return the answer as a client of the endpoint gets it, without details of its execution."""
+    """Return the answer as clients of the endpoint get it, without execution details."""
     extensions = {"limits": result.limits} if result.limits else None
     body = render_result(result, limit=app.limits.response_bytes, extensions=extensions)
     return LiveAnswer.build(body.content, has_errors=bool(result.errors) or result.data is None)
@@ -247,7 +247,7 @@ def reject_untrackable(reason: str) -> OperationRefused:
 
 
 def release(outer: Exchange) -> None:
-    """Release what a request holds that has been answered: its places, and memory."""
+    """Release the places and the memory of a request that has been answered."""
     if outer.visit is not None:
         outer.visit.end(outer)
     patience = outer.deadline.patience

@@ -122,7 +122,7 @@ _decoder = msgspec.json.Decoder(ClientMessage)
 
 
 def decode_message(text: str | bytes) -> ClientMessage | None:
-    """Return the message; None if it is none of the protocol."""
+    """Return the message; None if the protocol does not have it."""
     try:
         message = _decoder.decode(text) if isinstance(text, str) else None
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -174,7 +174,7 @@ _MAX_MESSAGES: Final = 600  # per minute
 
 
 class SocketHost(Protocol):
-    """What a connection needs of the endpoint."""
+    """The part of the endpoint that a connection uses."""
 
     async def connect(
         self, client: LiveSocket, exchange: Exchange, authorization: bytes | None
@@ -232,7 +232,7 @@ class LiveSocket:
     # --- out --------------------------------------------------------------------------------------
 
     async def _send(self, socket: Socket) -> None:
-        """Send what there is, of each query only the newest answer."""
+        """Send the pending messages; of each query only the newest answer."""
         while self.ending is None:
             self._wake.clear()
             while self._messages and self.ending is None:

@@ -293,7 +293,7 @@ async def render_table(shape: CsvShape, data: Any, cells: CsvCells, limit: int) 
 
 
 def _encode_row(row: Any, shows: Sequence[tuple[tuple[str, ...], Show]], room: int) -> bytes:
-    """Return a line; its beginning, if that is already longer than `room`.
+    """Return the line of a row; only its beginning if that is longer than `room`.
 
     Many columns may have the same long list, which is one value in memory.
     """

@@ -167,7 +167,7 @@ class LiveQuery:
     def _receive(self, answer: LiveAnswer) -> bool:
         """Offer an answer if it differs from the previous one; return whether it does.
 
-        No change of the database may announce that an error is over: it is executed again.
+        An answer with errors is executed again later: no change event shows that an error is over.
         """
         if self._retry is not None:
             self._retry.cancel()

@@ -1,4 +1,4 @@
-"""Schedule of live queries: so many executions per second, users in turn (no starvation).
+"""Schedule of live queries: a rate of executions, with users in turn (no starvation).
 
 Runs that are due wait in a queue per user; users take turns. Beyond the rate, runs wait, and
 changes that come meanwhile are merged into them: the interval between answers grows.

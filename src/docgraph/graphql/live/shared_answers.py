@@ -171,6 +171,6 @@ class SharedAnswers:
 
 
 def _retrieve(execution: asyncio.Task[LiveAnswer]) -> None:
-    """Retrieve the error: asyncio would log it if no listener is left that gets it."""
+    """Retrieve the error of the task: asyncio would log it if no listener is left."""
     if not execution.cancelled():
         execution.exception()
