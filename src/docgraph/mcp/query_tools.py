@@ -60,7 +60,7 @@ class QueryArguments:
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> QueryArguments:
-        """Read the arguments of the tools here."""
+        """Parse the arguments of the query tools."""
         variables = arguments.get("variables") or {}
         check_variables(variables)
         request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))
@@ -75,7 +75,7 @@ class QueryTools:
         self.settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return these tools."""
+        """Return the query tools."""
         settings = self.settings
         return [
             Tool(

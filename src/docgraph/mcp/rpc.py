@@ -87,7 +87,7 @@ class Icon(Struct, rename="camel"):
 
 
 class PeerInfo(Struct, rename="camel"):
-    """Who the client is."""
+    """Name and version of the client."""
 
     name: str
     version: str
@@ -112,7 +112,7 @@ class _Sampling(Struct):
 
 
 class PeerCapabilities(Struct):
-    """What the client offers; nothing of it is used, all of it is checked."""
+    """The capabilities of the client: checked, and not used."""
 
     elicitation: _Elicitation | None = None
     experimental: dict[str, dict[str, Any]] | None = None

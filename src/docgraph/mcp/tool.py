@@ -29,7 +29,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The text for the agent; `is_structured`: programs get it as JSON, too, which it is."""
+    """The text for the agent; `is_structured`: it is JSON, and programs also get it as such."""
 
     text: str
     is_structured: bool = False
