@@ -86,7 +86,7 @@ _MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be rea
 
 
 class PageStart(NamedTuple):
-    """The start of a page: after this key or at the beginning, plus documents to skip."""
+    """Where a page starts: after a sort key or at the beginning, and documents to skip."""
 
     key: Key | None = None
     skip: int = 0
