@@ -191,7 +191,7 @@ class Reauthorizer:
 
 
 class StreamLimits:
-    """A slot is acquired when a stream opens and released when it ends.
+    """Limits of open streams per user and address: a slot is held while a stream is open.
 
     `what` names the streams in messages.
     """

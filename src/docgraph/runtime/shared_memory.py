@@ -102,7 +102,7 @@ class SharedFile:
 
 
 class _Lock(AbstractContextManager[None]):
-    """Created once per file: a request may lock it several times, and a generator costs more.
+    """Lock of a shared file, as a reusable context manager: cheaper than a generator.
 
     The file lock excludes other processes and ends with its holder, even by kill -9. It does not
     exclude other threads of this process.
