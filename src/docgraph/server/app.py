@@ -121,7 +121,7 @@ class Docgraph:
         await self._stack.aclose()
 
     def is_probe(self, exchange: Exchange) -> bool:
-        """Return whether this is a health check: it is answered regardless of the queue."""
+        """Return whether this is a health check, which does not wait in the queue."""
         route = self._routes.find(exchange.request)
         return route is not None and route.is_probe
 
@@ -310,7 +310,7 @@ _WHO_SERVES = "which instance serves what"
 
 
 def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
-    """Return one privilege for each purpose and place."""
+    """Return the database privileges that docgraph needs, by purpose and collection."""
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
     own = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))

@@ -55,7 +55,7 @@ class Bodies:
         self.grow(body, size)
 
     def grow(self, body: Incoming, size: int) -> None:
-        """Count so many bytes more, or fewer when they are negative."""
+        """Add received bytes to the count; a negative number subtracts."""
         share = self._shares[body.address]
         bodies = share.read if body in share.read else share.held
         bodies[body] += size
@@ -92,7 +92,7 @@ class Bodies:
         oldest.hold()
 
     def _go_on(self) -> None:
-        """Resume a body of the address that is read least, if one waits and has room."""
+        """Resume a paused body of the address with the fewest active ones, if there is room."""
         if self.count >= self._limits.uploads:
             return
         most = self._limits.uploads_per_address
@@ -150,7 +150,7 @@ class Unread:
         self.update(connection)
 
     def update(self, connection: _Reading) -> None:
-        """Count what was written to a connection since, if it is one of them."""
+        """Update the count of buffered bytes of a slow connection."""
         network = self._networks.get(connection)
         if network is None:
             return
@@ -211,7 +211,7 @@ class BodySource(Protocol):
 
 
 class Incoming:
-    """Filled by the connection, read by the service; nothing is awaited before a read.
+    """Request body that the connection receives and the service reads.
 
     `length` is the announced size, None when the body is chunked. `address` is the caller's, for
     the budget of bodies, where it is counted while a reader waits for it.

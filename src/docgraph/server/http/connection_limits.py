@@ -208,7 +208,7 @@ def _read_address(name: Any) -> tuple[str, int] | None:
 
 
 class Phase(Enum):
-    """Each phase has its own timeout, and its own end when that expires."""
+    """Phases of a connection, each with its own timeout."""
 
     NEW = auto()  # the first byte
     HEAD = auto()  # the end of the head
