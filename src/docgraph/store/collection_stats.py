@@ -362,7 +362,7 @@ class CollectionStats:
 
 
 def _can_be_tried(stage: Mapping[str, Any], db: str) -> bool:
-    """Return whether trying it is safe: parsing computes constants, whatever they cost."""
+    """Return whether a stage is safe to try: parsing evaluates its constants, at any cost."""
     try:
         check_pipeline([stage], db=db, policy=Policy(allow_cross_database=True))
     except (SecurityViolation, QueryError):

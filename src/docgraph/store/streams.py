@@ -191,7 +191,7 @@ class StoreStreams:
         return decode_event(event.raw, self.client.codec_options, db)
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
-        """Return the changes of a database with hidden properties: never for data of callers."""
+        """Return the changes of a database without guards: never for data of callers."""
         check_database(db)
         return ChangeEvents(self.client, self.commands, db, None, pipeline, **options)
 

@@ -67,7 +67,7 @@ class TryAgain(DocgraphError):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A write whose followers are notified after the commit, as if they were notified now."""
+    """A write of a transaction whose interceptors are notified after the commit."""
 
     resource: Resource
     write: Write

@@ -197,7 +197,7 @@ class PoolLanes:
         self._heavy = AdmissionQueue(int(self._limit), queue, "", longest, foresees=1.0)
 
     def adapt(self, slowness: float) -> None:
-        """Adapt the number of heavy reads to the slowness of one, if they are as many as may be."""
+        """Adapt the limit of heavy reads to the slowness of one, if the limit is reached."""
         if 2 * self._heavy.inside < self._limit:
             return
         wanted = self._limit / min(slowness, _MAX_SLOWNESS) + _FIRST_LIMIT / 2
@@ -222,7 +222,7 @@ class PoolLanes:
 
     @property
     def has_other_trials(self) -> bool:
-        """Whether a trial takes the turn of another one."""
+        """Whether other trials run or wait."""
         return self._trials is not None and self._trials.inside + self._trials.waiting > 1
 
     def resize(self, connections: int) -> None:

@@ -1,4 +1,4 @@
-"""Stages that parse, and then fail for every document: an unknown format, type or time zone.
+"""Stage trials: find stages that fail for every document (unknown format, type, time zone).
 
 MongoDB finds some errors only when it evaluates an expression. So it evaluates the stage over
 synthetic documents in which the fields of the stage have values of every type. An error that is the
