@@ -1,4 +1,4 @@
-"""Stages and conditions that can never work at their position, whatever a caller supplies.
+"""Placement checks: stages and conditions that can never work at their position.
 
 Only what is certainly before a stage counts: an optional stage may be left out, and so may a sort
 whose directions come from outside.
