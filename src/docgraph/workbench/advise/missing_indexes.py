@@ -46,7 +46,7 @@ _SPECIAL: Final[Mapping[str, tuple[str, str]]] = {
 def combine(
     unserved: Sequence[Unserved], samples: Mapping[StatsKey, CollectionSample]
 ) -> tuple[list[Advice], list[NewIndex]]:
-    """Combine all unserved queries of all apps into few indexes for those that are no notes."""
+    """Combine the unserved queries of all apps into a few indexes to recommend."""
     indexes: list[NewIndex] = []
     advice: list[Advice] = []
     for place in dict.fromkeys(one.question.place for one in unserved):

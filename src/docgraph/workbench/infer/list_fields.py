@@ -237,7 +237,7 @@ class ListBuilder:
         return None if rank is None else (rank + len(leaf.path), 0)
 
     def _rank_by_look(self, leaf: ScalarProperty) -> int | None:
-        """Return the priority of properties that no index serves."""
+        """Return the priority of a property without an index, by its values."""
         if leaf.path in self.references:
             return 2
         if leaf.distinct == 1 or (leaf.is_list and leaf.type in _NUMBERS):
@@ -312,7 +312,7 @@ def page_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_called(leaf: ScalarProperty) -> bool:
-    """Return whether the property is the name of the document."""
+    """Return whether the property is a name or title of the document."""
     words = split_words(leaf.path[-1])
     return bool(words) and words[-1] in _CALLED and leaf.type == "String"
 
