@@ -96,7 +96,7 @@ class Waits:
         *,
         writing: bool = False,
     ) -> WaitingCommand:
-        """Return a context that ends a command after its time limit, or a long wait for a server."""
+        """Return a context that ends a command after its time limit, or a long server wait."""
         patience = deadline.patience or Patience(self._limit)
         # Not by the client itself: clients of the same address are equal.
         entries = self._entries.setdefault(id(client), set())
