@@ -142,7 +142,7 @@ class Comparison:
     _registry: PluginRegistry
 
     async def find_notes(self, exchange: Exchange) -> list[str]:
-        """Return what is filtered in REST and open in GraphQL, for the caller of this request."""
+        """Return notes on row filters of the caller that apply in REST and not in GraphQL."""
         if exchange.permission is None:
             return []
         if exchange.service == "mongo":
