@@ -71,7 +71,7 @@ class Attempts:
         return self._counters.read(f"address {address}")
 
     def add_guess(self, pair: str) -> GuessCounts:
-        """Count a guess; returns the number of guesses now."""
+        """Count a guess; return the number of guesses now."""
         return GuessCounts(
             *(one.hit(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
         )
@@ -117,7 +117,7 @@ class Attempt:
         self._release: finalize[..., Attempt] | None = None
 
     def count(self, attempts: Attempts) -> GuessCounts:
-        """Count it as a guess; returns the number of guesses now."""
+        """Count the attempt as a guess; return the number of guesses now."""
         guesses = attempts.add_guess(self.pair)
         self.is_counted = True
         self._release = finalize(self, attempts.withdraw, self.pair)
@@ -125,7 +125,7 @@ class Attempt:
         return guesses
 
     def complete(self) -> None:
-        """Record that its result is known: nothing is left to withdraw."""
+        """Record that the result of the attempt is known: its guess is not withdrawn."""
         if self._release is not None:
             self._release.detach()
 

@@ -178,7 +178,7 @@ def foreign_page() -> Forbidden:
 
 
 def _could_be_form(request: Request) -> bool:
-    """Return whether it has a body of a type that a page may send anywhere, or of no type."""
+    """Return whether the request has a body of a type that a foreign page can send."""
     length = request.headers.get("content-length")
     has_content = "transfer-encoding" in request.headers or length not in (None, "0")
     kind = request.content_type

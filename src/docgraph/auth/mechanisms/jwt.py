@@ -207,7 +207,7 @@ def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Key:
 
 
 def _is_pem(key: str) -> bool:
-    """Return whether it is the text of a key, not the path of a file."""
+    """Return whether the option is the text of a key, not the path of a file."""
     return "-----BEGIN" in key
 
 

@@ -214,7 +214,7 @@ class IssuedTokens:
     # --- reading and issuing ----------------------------------------------------------------------
 
     def _is_usable(self, entry: _IssuedToken, account: Account) -> bool:
-        """Return whether it is live, not about to expire, and has the login's current account."""
+        """Return whether the token is live, not about to expire, and of the current account."""
         issued = entry.issued
         if self._is_outdated(entry):
             return False

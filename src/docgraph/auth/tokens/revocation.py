@@ -312,7 +312,7 @@ class RevocationMarks:
         return len(self._tokens) + len(self._users)
 
     def end(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
-        """Return whether they revoke that token; without `iat` it is older than any mark.
+        """Return whether a mark revokes the token; without `iat` it is older than any mark.
 
         `user` None: the token names no user of this service, so that no mark of a user applies.
         """
