@@ -46,7 +46,7 @@ class _Descriptor(io.FileIO):
         self._longest = self._patience = _PATIENCE if is_server else None
 
     def write(self, data: Any, /) -> int:
-        """Write all of it, or drop it; raises `OutputError` if it is the result of a command."""
+        """Write all bytes or drop them; raise `OutputError` for the result of a command."""
         left = memoryview(data).cast("B")
         size = len(left)
         try:

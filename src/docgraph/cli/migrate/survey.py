@@ -38,7 +38,7 @@ class StoredSurvey:
     _cut: list[Remark] = field(default_factory=list)
 
     async def run(self, databases: Sequence[str]) -> list[Remark]:
-        """Return what would change, for all kinds of documents; the database `*` means all."""
+        """Return the differences of all kinds of documents; the database `*` means all."""
         acl, users, graphql = (
             self.app.plugins.values["configuration"][kind.section_name]
             for kind in (DbAclAuthorizer, DbRealmAuthenticator, Graphql)
