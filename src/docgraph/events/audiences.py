@@ -90,7 +90,7 @@ class Channel:
         self._source.flush(self)
 
     def release(self) -> None:
-        """Count one client less."""
+        """Subtract a client that has left."""
         self.users -= 1
         self._source.release(self)
 

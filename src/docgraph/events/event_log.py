@@ -78,7 +78,7 @@ class FilterSlots:
         self._most = most
 
     def acquire(self) -> None:
-        """Count one more; raise `Overloaded` if there are too many."""
+        """Reserve a slot for a filter or shape; raise `Overloaded` if there is none."""
         if self.count >= self._most:
             raise Overloaded(
                 "too many different filters and stages of change streams need the database, "
@@ -87,7 +87,7 @@ class FilterSlots:
         self.count += 1
 
     def release(self) -> None:
-        """Count one less."""
+        """Release a slot."""
         self.count -= 1
 
 
@@ -242,7 +242,7 @@ class EventLog:
         return reader
 
     def has(self, token: str) -> bool:
-        """Return whether it is the token of a logged event, or of the position before them."""
+        """Return whether the log has the events after this token."""
         return token == self.floor or any(
             notice.token == token for notice in chain(self._notices, self._untold)
         )
