@@ -47,7 +47,7 @@ _PURPOSE: Final = 6.0  # a field that counts or groups, if that is asked for
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A field as it is written in the schema, or a type."""
+    """A search result: a field as the schema declares it, or a type."""
 
     place: str
     signature: str

@@ -183,7 +183,7 @@ class Apps:
         return self._definitions
 
     async def _follow(self) -> None:
-        """Load what other workers have written; a later write is noticed by the next request."""
+        """Load definitions that other workers have written, as far as known by now."""
         generation = self._generations.read("apps")
         is_due = generation != self._failed or time.monotonic() >= self._ask_again
         if generation != self._seen and is_due:

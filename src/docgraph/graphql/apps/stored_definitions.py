@@ -92,7 +92,7 @@ def build_key(id: Any) -> str:
 
 
 def find_claims(id: Any, uri: str) -> list[str]:
-    """Return what an app claims: its `_id` if that is a string, and its URI, which is last."""
+    """Return the URIs that an app claims: its `_id` if that is a string, then its URI."""
     name = normalise_uri(id) if isinstance(id, str) else uri
     return [uri] if name == uri else [name, uri]
 

@@ -55,7 +55,7 @@ class CacheRequest(NamedTuple):
 
 
 class CacheUse(NamedTuple):
-    """An answer, and what the cache did: `status` and `age` are for those who may see them."""
+    """An answer, with the cache status and its age for callers who may see them."""
 
     body: Body
     status: str

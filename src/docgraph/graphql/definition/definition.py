@@ -169,7 +169,7 @@ class AppDefinition:
     remarks: tuple[Finding, ...] = field(default=())
 
     def json_mode_or(self, default: str) -> JsonMode:
-        """Return how values of results are written: by the descriptor, or this default."""
+        """Return the JSON mode of results: that of the descriptor, or this default."""
         return JSON_MODES[self.json_mode or default]
 
     def has_live(self, roles: Collection[str]) -> bool:

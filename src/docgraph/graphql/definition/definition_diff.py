@@ -266,7 +266,7 @@ def _compare_visibility(old: GraphQLSchema, new: GraphQLSchema) -> Iterator[Effe
 
 
 def _find_incompatibilities(old: DeclaredOperation, new: DeclaredOperation) -> Iterator[str]:
-    """Yield what clients of the old text would miss: its variables, and fields of its response."""
+    """Yield variables and response fields of the old text that the new one lacks."""
     limits = GraphqlLimits()
     try:
         documents = [parse_query(one.query, limits) for one in (old, new)]

@@ -176,7 +176,7 @@ class Findings:
                 self.warn(where, what, f"make an index {question.advice}")
 
     def report(self) -> Report:
-        """Return what was found."""
+        """Return the report of all findings."""
         return Report(tuple(self.errors), tuple(self.warnings), tuple(self.questions))
 
 

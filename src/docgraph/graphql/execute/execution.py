@@ -135,7 +135,7 @@ class Run:
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset
     ) -> list[Document]:
-        """Return what the keyset adds to the documents with these ids."""
+        """Return the sort keys of the documents with these ids."""
         documents: list[Document] = []
         self.record(fetch, filter_ := {"_id": {"$in": list(ids)}})
         async with self.gate:

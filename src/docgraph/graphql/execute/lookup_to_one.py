@@ -96,7 +96,7 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
 def _record_lookup(
     fetch: Fetch, fold: Fold, lookup: Document, documents: list[Document], run: Run
 ) -> None:
-    """Record what a relation reads: the documents with the keys of its parents."""
+    """Record that a relation reads the documents with the keys of its parents."""
     (join,) = fold.fetch.relation.joins
     rest: Document = next((one["$match"] for one in lookup["pipeline"] if "$match" in one), {})
     for parent in documents:

@@ -50,7 +50,7 @@ class CommandRecord(NamedTuple):
 
 
 class Result(NamedTuple):
-    """`data` is ready for JSON; `total_errors` includes those that `errors` has no space for.
+    """Data and errors, ready for JSON; `total_errors` counts those beyond the limit, too.
 
     Bytes in `data` are JSON (`embed_json`).
     """

@@ -68,7 +68,7 @@ def split_path(path: str) -> Steps:
 
 
 def is_touched(path: Steps, touched: frozenset[Steps]) -> bool:
-    """Return whether one of the changed paths is this one, above it or below it."""
+    """Return whether a changed path is equal to this path, above it or below it."""
     return any(path[: len(one)] == one[: len(path)] for one in touched)
 
 

@@ -215,7 +215,7 @@ class DatabaseWatch:
                     return False
 
     def _begin(self, collections: set[str], *, documents: bool) -> None:
-        """Record what is followed from now on."""
+        """Record the collections that are followed from now on."""
         self._sources.forget()
         self._number += 1
         self._followed = {name: self._followed.get(name, self._number) for name in collections}

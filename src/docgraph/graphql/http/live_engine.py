@@ -103,7 +103,7 @@ class AppEngine:
         return find_untrackable(tree, self.endpoint.resolvers)
 
     def find_untrackable_request(self, exchange: Exchange) -> str | None:
-        """Return the same for the caller's row filters and for plugins."""
+        """Return why the caller's row filters or plugins prevent live queries; None if not."""
         interceptors: list[Interceptor] = self._registry.of_kind(Kind.INTERCEPTOR)
         return find_untrackable_request(exchange, self.endpoint.resolvers, interceptors)
 
@@ -123,7 +123,7 @@ _PASSING: Final = frozenset({STARTING, BROKEN, LAGGING})  # obstacles of the wat
 
 
 class LiveRequest(NamedTuple):
-    """A request as its caller may send it now; `outer` is the one that came over HTTP."""
+    """An authorized request of a live query; `outer` is the request that opened it."""
 
     exchange: Exchange
     request: GraphqlRequest

@@ -364,7 +364,7 @@ class LiveSocket:
 
 
 def _find_rejection(error: DocgraphError) -> CloseReason:
-    """Return how a connection is closed whose initialization is rejected."""
+    """Return the close reason of a connection whose initialization is rejected."""
     if isinstance(error, Unauthenticated | Forbidden | NotFound):
         return REJECTED
     return CloseReason(_TRY_AGAIN, error.message[:100], "failed")

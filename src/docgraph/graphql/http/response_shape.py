@@ -87,7 +87,7 @@ class Ran(NamedTuple):
         return sorted(self.result.commands, key=lambda command: command.started)
 
     def explain(self) -> dict[str, Any]:
-        """Return what `graphql.verbose` shows to administrators, and `docgraph explain` prints."""
+        """Return the explanation for `graphql.verbose` and `docgraph explain`."""
         return {
             "plan": self.plan.explain(),
             "planCached": self.kept,

@@ -210,7 +210,7 @@ class LiveQuery:
 
 
 def find_ending(error: DocgraphError) -> CloseReason:
-    """Return how a query ends that is rejected when it is run again."""
+    """Return the close reason of a query that is rejected when it runs again."""
     match error:
         case Unauthenticated():
             return NOT_KNOWN

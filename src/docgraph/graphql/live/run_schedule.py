@@ -27,7 +27,7 @@ class DueRun(Protocol):
     user: str
 
     async def run(self) -> float:
-        """Run it; return its cost, 1 for an execution."""
+        """Run the live query; return the cost, 1 for an execution."""
         ...
 
 
@@ -45,7 +45,7 @@ class RunSchedule:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, run: DueRun) -> None:
-        """Run it when its user has a turn."""
+        """Enqueue a due run for the next turn of its user."""
         self._queues.setdefault(run.user, deque()).append(run)
         self.start_due()
 

@@ -56,7 +56,7 @@ Execute = Callable[[OnChange], Awaitable[tuple[LiveAnswer, Callable[[], None]]]]
 
 @dataclass(eq=False, slots=True)
 class SharedAnswer:
-    """An answer, or its execution, and those who listen to it."""
+    """An answer, or its execution, with its listeners."""
 
     key: Hashable
     writes: object  # counters of this instance's writes before the execution
