@@ -205,7 +205,7 @@ class QueryTools:
 
 
 def _has_failed(result: Result) -> bool:
-    """Return whether nothing was found because of errors."""
+    """Return whether the result has no data because of errors."""
     data = result.data
     return data is None or (
         bool(result.errors) and not any(one is not None for one in data.values())

@@ -188,7 +188,7 @@ class TemplateRef(Struct, tag_field="type", tag="ref/resource"):
 
 
 class PartialArgument(Struct):
-    """An argument, and what was typed of its value."""
+    """An argument to complete: its name, and the beginning of its value."""
 
     name: str
     value: str

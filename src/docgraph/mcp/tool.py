@@ -41,7 +41,7 @@ Run = Callable[[McpCall, Mapping[str, Any]], Awaitable[Outcome]]
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that an agent can call; all of them only read."""
+    """A read-only tool that an agent can call."""
 
     name: str
     title: str
