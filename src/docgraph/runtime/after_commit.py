@@ -35,7 +35,7 @@ class AfterCommit:
         noted.update(dict.fromkeys(items))
 
     async def finish(self) -> None:
-        """Run all of it; an error does not stop the rest, and is raised at the end."""
+        """Run the deferred work; an error does not stop the rest, and is raised at the end."""
         first: Exception | None = None
         for work, items in self._noted.values():
             try:

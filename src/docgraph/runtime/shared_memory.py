@@ -184,7 +184,7 @@ class Generations:
         return self._counters[self._positions[name]]
 
     def bump(self, name: Generation) -> int:
-        """Add one for all processes; return the new number."""
+        """Increment the counter for all processes; return the new number."""
         position = self._positions[name]
         with self._file.locked():
             self._counters[position] += 1
