@@ -264,7 +264,7 @@ class Incoming:
             self._wake()
 
     def fail(self, error: DocgraphError) -> None:
-        """End it with an error, which its reader will raise; the first one counts."""
+        """End the body with an error, which its reader raises; the first one counts."""
         if self.failure is None and not self.is_complete:
             self.failure = error
             self._data = b""
@@ -280,14 +280,14 @@ class Incoming:
         self._source.go_on_with_body(self)
 
     def drop(self) -> None:
-        """Discard it: it will not be read."""
+        """Discard the body: it will not be read."""
         self._is_dropped = True
         self._data = b""
         self._uncount()
 
     @property
     def is_drainable(self) -> bool:
-        """Whether the rest of it is known, short, and being sent."""
+        """Whether the rest of the body is short, of known length, and being sent."""
         return (
             self.length is not None
             and self.length - self.received <= DRAINABLE
@@ -298,7 +298,7 @@ class Incoming:
     # --- the reader's side ------------------------------------------------------------------------
 
     async def read(self, limit: int) -> bytes:
-        """Return all of it, or the arrived part when that exceeds `limit`."""
+        """Return the whole body, or the received part when that exceeds `limit`."""
         while not self.is_complete and self.failure is None and self.received <= limit:
             await self._wait(limit)
         return self.drain()

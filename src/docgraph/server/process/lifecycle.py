@@ -183,7 +183,7 @@ class EmbeddedDatabase(Protocol):
         """Request a clean shutdown, also of a suspended process."""
 
     def kill(self) -> None:
-        """Kill it immediately."""
+        """Kill the database immediately."""
 
 
 class Shutdown:

@@ -85,7 +85,7 @@ class CountedVisit:
         self._count(self._limiter.for_everybody, None)
 
     def identify(self, account: Account | None) -> None:
-        """Count it by user and roles, after authentication; raises `TooManyRequests`."""
+        """Count the request by user and roles; raise `TooManyRequests`."""
         self._count(self._limiter.for_callers, account)
 
     def count_entries(self, number: int, account: Account | None) -> None:
@@ -96,7 +96,7 @@ class CountedVisit:
             self._count(rates, account, number - 1)
 
     def _count(self, limits: Sequence[Limit], account: Account | None, further: int = 0) -> None:
-        """Count it by all of these limits that apply to the caller."""
+        """Count the request by all of these limits that apply to the caller."""
         asked, claims = [], []
         for limit in limits:
             key = limit.find_key(account, self._address)
