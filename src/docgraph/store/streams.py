@@ -205,7 +205,7 @@ class StoreStreams:
         resume_after: Mapping[str, Any] | None,
         await_ms: int,
     ) -> ChangeEvents:
-        """Return what happens to some collections of a database, and to any as a whole.
+        """Return the changes of some collections of a database, and drops and renames of any.
 
         Never for data of callers. `documents`: events of updates contain the document. `views`:
         changes of views are reported, too.

@@ -131,7 +131,7 @@ class OpenTransaction(Transaction):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Run one of its commands: a failure ends the transaction."""
+        """Run a command of the transaction inside this context: a failure ends the transaction."""
         if not self.is_open:
             raise TryAgain("the transaction is over")
         try:

@@ -74,7 +74,7 @@ def build_trial(command: Document) -> Document:
 
 
 def find_shape(db: str, command: Document) -> Shape | None:
-    """Return what reads of the same cost have in common; None for commands that are no query.
+    """Return the shape of a read: equal for reads of similar cost; None if it is no query.
 
     The first member is whether documents are read by their `_id`, which is always light.
     """
@@ -148,7 +148,7 @@ class ReadCost:
         return min(count * _DOCUMENT, _BATCH) if count else _BATCH
 
     def record(self, seconds: float, beside: int, size: int) -> float:
-        """Record one of so many reads at a time; return how slow it was for its shape, from 1."""
+        """Record a read and its concurrency; return its slowness relative to its shape, from 1."""
         measured = seconds / sqrt(max(1, beside))
         if self.size is None:
             self.average, self.size = measured, size

@@ -62,7 +62,7 @@ class WaitingCommand(Timeout):
         super().__exit__(kind, error, trace)
 
     def waits_at(self, now: float) -> bool:
-        """Check if it may continue to wait; start to measure the wait if it begins now."""
+        """Return whether the command may continue to wait; start to measure a new wait."""
         if self._since is None:
             self._since = now
         return now - self._since < self._left

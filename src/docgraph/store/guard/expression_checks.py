@@ -196,7 +196,7 @@ def _compute(
 
 
 def _is_of_find(value: Mapping[str, Any]) -> bool:
-    """Return whether it is a projection operator: `$elemMatch`, `$meta`, `$slice`."""
+    """Return whether the value is a projection operator: `$elemMatch`, `$meta`, `$slice`."""
     if len(value) != 1:
         return False
     ((name, body),) = value.items()

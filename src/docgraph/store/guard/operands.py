@@ -150,7 +150,7 @@ def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> Rule:
 
 
 def _find_error(sizes: list[Size]) -> float:
-    """Return how far the result may be off: the database computes decimals with more digits."""
+    """Return the rounding error of the result: the database computes decimals differently."""
     edges = [edge for one in sizes for edge in (one.low, one.high) if isfinite(edge)]
     total = sum(map(abs, edges))
     is_exact = total <= EXACT and all(edge == int(edge) for edge in edges)
