@@ -107,7 +107,7 @@ class ListBuilder:
                 yield leaf
 
     def _build_indexed(self) -> dict[str, Any]:
-        """Build what callers may filter and order by in any combination: indexed properties."""
+        """Build `filter` and `orderBy` from the indexed properties."""
         operators: dict[str, list[str]] = {}
         orders: list[str] = []
         for leaf in self.leaves:
@@ -323,7 +323,7 @@ def _is_telling(leaf: ScalarProperty) -> bool:
 
 
 def _is_number_of(path: Sequence[str]) -> bool:
-    """Return whether it is an identifying number, for which a range makes no sense."""
+    """Return whether the property is an identifying number: ranges make no sense."""
     return not _NAMING.isdisjoint(split_words(path[-1])[-1:])
 
 

@@ -278,7 +278,7 @@ def _document(remark: str) -> _Typed:
 
 
 def _find_forms(seen: Seen) -> dict[str, int]:
-    """Return how often it is a list, an object, a scalar."""
+    """Return how often the property is a list, an object, a scalar."""
     forms: dict[str, int] = {}
     for kind, count in seen.kinds.items():
         form = kind if kind in _FORMS else "scalar"
