@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -231,6 +232,35 @@ async def test_all_pages_of_stamps_are_read(
     await revocations.read()
 
     assert all(revocations.is_revoked("token", name, 5.0) for name in names)
+
+
+async def test_marks_that_are_removed_while_pages_are_read_hide_no_others(
+    revocations: revocation.Revocations,
+    mongo_client: Mongo,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The database removes old marks at any moment, and a token that was revoked stays revoked."""
+    monkeypatch.setattr(revocation, "_PAGE", 2)
+    marks, reads = mongo_client[database]["_revocations"], revocations._store.reads
+    moments = [None, None, None, datetime(2026, 1, 1), datetime(2026, 1, 1), datetime(2026, 1, 2)]
+    names = [f"user{number}" for number in range(6)]
+    for name, written in zip(names, moments, strict=True):
+        mark = {"_id": name_user(name), "at": 10.0, "until": datetime(2100, 1, 1)}
+        marks.insert_one(mark if written is None else {**mark, "written": written})
+    find = reads.find
+
+    async def find_and_remove(*args: Any, **options: Any) -> list[Any]:
+        page = await find(*args, **options)
+        read = {"_id": {"$in": [one["_id"] for one in page]}}
+        await asyncio.to_thread(marks.delete_many, read)
+        return page
+
+    monkeypatch.setattr(reads, "find", find_and_remove)
+    await revocations.read()
+
+    assert [name for name in names if not revocations.is_revoked("token", name, 5.0)] == []
+    assert marks.count_documents({}) == 0
 
 
 async def test_a_time_that_is_known_is_not_stamped_again(
