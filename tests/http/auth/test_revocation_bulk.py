@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +286,19 @@ async def test_after_a_quiet_time_only_new_stamps_are_read(
     filters = [one["command"]["filter"] for one in seen if "find" in one["command"]]
     assert filters[0] == {}
     assert [list(one) for one in filters[1:]] == [["written"], ["written"]]
+
+
+async def test_a_mark_that_becomes_visible_after_a_later_one_is_read(
+    revocations: revocation.Revocations, mongo_client: Mongo, database: str
+) -> None:
+    """Writes that began earlier can end later; those of hours ago have been read."""
+    marks, last = mongo_client[database]["_revocations"], datetime(2026, 1, 1, 12)
+    times = {"ada": last, "bob": last - timedelta(seconds=10), "eve": last - timedelta(hours=1)}
+    for name, written in times.items():
+        marks.insert_one({"_id": name_user(name), "at": 10.0, "written": written})
+        await revocations.read()
+
+    assert [name for name in times if revocations.is_revoked("token", name, 5.0)] == ["ada", "bob"]
 
 
 async def test_a_stamp_of_another_worker_is_not_passed_over_by_one_of_our_own(
