@@ -185,13 +185,17 @@ async def spare_holders(write: Write, role: str, place: RolePlace, find: FindUse
     if write.kind is WriteKind.DROP:
         return restrict(write, _NO_USER)  # only a part of the users could be removed
     found = await find(_reach(write), MAX_USERS + 1)
+    _check_number(found)
+    free = await _without(found, role, place)
+    return restrict(write, _limit_to([_unchanged(one, place) for one in free], write.upsert))
+
+
+def _check_number(found: Sequence[Document]) -> None:
     if len(found) > MAX_USERS:
         raise RequestError(
             f"the write would find more than {MAX_USERS} users",
             hint="the path of the roles can only be looked at user by user: narrow the filter",
         )
-    free = await _without(found, role, place)
-    return restrict(write, _limit_to([_unchanged(one, place) for one in free], write.upsert))
 
 
 async def _without(users: Sequence[Document], role: str, place: RolePlace) -> list[Document]:
@@ -317,9 +321,14 @@ class RootRoleGuard(DataInterceptor):
             return True
         if not names:
             return False
-        condition = {property: {"$in": sorted(names)}}
-        found = await self._find(exchange, condition, MAX_USERS)
-        return any(place.is_held(user, role) for user in found)
+        condition: Document = {property: {"$in": sorted(names)}}
+        if place.path.exact is not None:  # a write of many names may find more users than are read
+            condition[place.path.exact] = role
+        found = await self._find(exchange, condition, MAX_USERS + 1)
+        if any(place.is_held(user, role) for user in found):
+            return True
+        _check_number(found)
+        return False
 
     async def _find(
         self, exchange: Exchange, filter: Mapping[str, Any], limit: int

@@ -275,3 +275,25 @@ async def test_nobody_else_gets_the_name_of_an_administrator(start: Start, path:
             ("PATCH", "/users/eve", [{"$set": {"kind": "y"}}]),
         ):
             assert (await service.request(method, url, headers=ADA, json=body)).status in (200, 201)
+
+
+@pytest.mark.parametrize(("path", "status"), [("$.roles", 403), ("$.grants[*].role", 400)])
+async def test_the_name_of_an_administrator_is_found_among_many(
+    start: Start, monkeypatch: pytest.MonkeyPatch, path: str, status: int
+) -> None:
+    """A write with more names than users are read does not hide one of them."""
+    monkeypatch.setattr(role_escalation, "MAX_USERS", 3)
+    async with start(path, **{"prop-id": "email"}) as service:
+        users = service.mongo[service.db]["users"]
+        boss = users.find_one_and_delete({"_id": "boss"})  # the last one that the database finds
+        assert boss is not None
+        service.insert("users", *({"_id": f"u{n}", "email": f"u{n}@x"} for n in range(5)), boss)
+        names = [f"u{n}@x" for n in range(5)]
+        body = [{"_id": f"of {name}", "email": name} for name in (*names, "boss@x")]
+
+        reply = await service.request("POST", "/users", headers=ADA, json=body)
+        assert reply.status == status, reply.text
+        assert [one["_id"] for one in users.find({"email": "boss@x"})] == ["boss"]
+
+        reply = await service.request("POST", "/users", headers=ADA, json=body[:3])
+        assert reply.status == 200, reply.text

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,35 @@ async def test_all_pages_of_stamps_are_read(
     assert all(revocations.is_revoked("token", name, 5.0) for name in names)
 
 
+async def test_marks_that_are_removed_while_pages_are_read_hide_no_others(
+    revocations: revocation.Revocations,
+    mongo_client: Mongo,
+    database: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The database removes old marks at any moment, and a token that was revoked stays revoked."""
+    monkeypatch.setattr(revocation, "_PAGE", 2)
+    marks, reads = mongo_client[database]["_revocations"], revocations._store.reads
+    moments = [None, None, None, datetime(2026, 1, 1), datetime(2026, 1, 1), datetime(2026, 1, 2)]
+    names = [f"user{number}" for number in range(6)]
+    for name, written in zip(names, moments, strict=True):
+        mark = {"_id": name_user(name), "at": 10.0, "until": datetime(2100, 1, 1)}
+        marks.insert_one(mark if written is None else {**mark, "written": written})
+    find = reads.find
+
+    async def find_and_remove(*args: Any, **options: Any) -> list[Any]:
+        page = await find(*args, **options)
+        read = {"_id": {"$in": [one["_id"] for one in page]}}
+        await asyncio.to_thread(marks.delete_many, read)
+        return page
+
+    monkeypatch.setattr(reads, "find", find_and_remove)
+    await revocations.read()
+
+    assert [name for name in names if not revocations.is_revoked("token", name, 5.0)] == []
+    assert marks.count_documents({}) == 0
+
+
 async def test_a_time_that_is_known_is_not_stamped_again(
     revocations: revocation.Revocations,
 ) -> None:
@@ -256,6 +286,19 @@ async def test_after_a_quiet_time_only_new_stamps_are_read(
     filters = [one["command"]["filter"] for one in seen if "find" in one["command"]]
     assert filters[0] == {}
     assert [list(one) for one in filters[1:]] == [["written"], ["written"]]
+
+
+async def test_a_mark_that_becomes_visible_after_a_later_one_is_read(
+    revocations: revocation.Revocations, mongo_client: Mongo, database: str
+) -> None:
+    """Writes that began earlier can end later; those of hours ago have been read."""
+    marks, last = mongo_client[database]["_revocations"], datetime(2026, 1, 1, 12)
+    times = {"ada": last, "bob": last - timedelta(seconds=10), "eve": last - timedelta(hours=1)}
+    for name, written in times.items():
+        marks.insert_one({"_id": name_user(name), "at": 10.0, "written": written})
+        await revocations.read()
+
+    assert [name for name in times if revocations.is_revoked("token", name, 5.0)] == ["ada", "bob"]
 
 
 async def test_a_stamp_of_another_worker_is_not_passed_over_by_one_of_our_own(

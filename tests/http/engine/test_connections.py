@@ -188,6 +188,22 @@ async def test_a_page_of_no_items_tells_whether_there_are_some(
     assert page["totalCount"] == 12
 
 
+async def test_a_page_of_no_items_reads_one_item_at_most(
+    engine: Engine, app: VisibleApp, stored: Database[Document]
+) -> None:
+    """A limit of 0 is none for a `find`, and an error in a pipeline."""
+    stored.posts.insert_many(
+        [{"_id": n, "title": f"{n}", "author": n % 4} for n in range(100, 5200)]
+    )
+
+    for page in ("first: 0", "last: 0"):
+        data = await engine.data(app, f"{{ posts({page}) {{ nodes {{ id }} }} }}")
+        assert data == {"posts": {"nodes": []}}
+        assert [one["limit"] for one in engine.commands] == [1]
+        data = await engine.data(app, f"{{ users {{ posts({page}) {{ nodes {{ id }} }} }} }}")
+        assert data == {"users": [{"posts": {"nodes": []}}] * 4}
+
+
 async def test_the_pages_of_all_parents_are_one_command(engine: Engine, app: VisibleApp) -> None:
     data = await engine.data(
         app, "{ users { id posts(first: 2) { nodes { id } pageInfo { hasNextPage endCursor } } } }"

@@ -421,6 +421,29 @@ async def test_null_where_none_may_be_takes_its_parent_with_it(
     assert hardest.data is None
 
 
+@pytest.mark.parametrize("below", ["key", "others { key }"], ids=["plain", "rootDoc below"])
+@pytest.mark.parametrize("place", ["part", "union"])
+async def test_null_of_an_embedded_object_takes_its_parent_with_it(
+    engine: Engine, mongo_client: Client, place: str, below: str
+) -> None:
+    parts = [{"key": 1}, None, {"key": 3}]
+    insert(mongo_client, engine, *({"_id": n, place: one} for n, one in enumerate(parts)))
+    app = engine.app(
+        "type Query { items: [Item] } type Item { part: Part! union: Any! } union Any = Part"
+        " type Part { key: Int others: [Part] }",
+        {
+            "Query": {"items": listing()},
+            "Any": {"$typeResolver": {"Part": "field-exists(key)"}},
+            "Part": {"others": listing(find={"_id": {"$arg": "rootDoc._id"}})},
+        },
+    )
+
+    result = await engine.run(app, f"{{ items {{ {place} {{ ... on Part {{ {below} }} }} }} }}")
+
+    assert [one and place in one for one in result.data["items"]] == [True, None, True]
+    assert codes(result) == {("items", 1, place): "null-in-non-null"}
+
+
 async def test_union_without_a_fitting_type_is_null_with_an_error(
     engine: Engine, mongo_client: Client
 ) -> None:

@@ -196,16 +196,21 @@ class Revocations:
             self._sweep()
 
     async def _read_since(self, since: datetime | None) -> datetime:
-        """Add the marks that were written since then; returns the time of the last one."""
-        new = {} if since in (None, EPOCH) else {"written": {"$gte": since - _OVERLAP}}
-        latest, skip = EPOCH, 0
+        """Add the marks that were written since then; returns the time of the last one.
+
+        A page continues after the last mark of the previous one, not after so many marks: others
+        are removed or written again meanwhile.
+        """
+        new: Document = {}
+        if since is not None and since != EPOCH:
+            new = {"written": {"$gte": since - _OVERLAP}}
+        latest = EPOCH
         while True:
             page = await self._store.reads.find(
                 self._db,
                 COLLECTION,
                 new,
                 limit=_PAGE,
-                skip=skip,
                 sort={"written": 1, "_id": 1},
                 deadline=Deadline.after_ms(_READ_MS),
             )
@@ -216,7 +221,7 @@ class Revocations:
                     latest = max(latest, written)
             if len(page) < _PAGE:
                 return latest
-            skip += len(page)
+            new = _continue_after(page[-1])
 
     async def prepare(self) -> None:
         """Create the indexes: one that removes old marks, one that finds new ones."""
@@ -233,6 +238,13 @@ class Revocations:
         if now - self._swept > _SWEEP_EVERY:
             self._swept = now
             self._marks.forget(self._clock())
+
+
+def _continue_after(mark: Document) -> Document:
+    """Build the filter for the marks that follow this one, in the order of `written` and `_id`."""
+    written: Any = mark.get("written")
+    later = {"$gt": written} if isinstance(written, datetime) else {"$type": "date"}
+    return {"$or": [{"written": later}, {"written": written, "_id": {"$gt": mark["_id"]}}]}
 
 
 def _date(seconds: float) -> datetime:

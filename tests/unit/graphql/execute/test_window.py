@@ -123,6 +123,18 @@ def test_other_indexes_and_other_sorts_are_worked_out_again() -> None:
     assert order_window(backwards, fetch, Scope(), []).sort == {"n": -1, "_id": -1}
 
 
+def test_conditions_of_another_caller_are_worked_out_again() -> None:
+    """With a value for `kind` the database takes the index, and without one it does not."""
+    fetch, indexes = make_fetch(sort={"n": 1}), [OF_N]
+    window = read(fetch)
+    for _ in range(2):
+        ordered = order_window(window, fetch, Scope(), indexes, {"kind": {"$eq": "a"}})
+        assert ordered.sort == {"n": 1}
+        ordered = order_window(window, fetch, Scope(), indexes, {"size": {"$eq": "a"}})
+        assert ordered.sort == {"n": 1, "_id": 1}
+        assert order_window(window, fetch, Scope(), indexes).sort == {"n": 1, "_id": 1}
+
+
 def test_sorts_of_callers_fill_no_memory() -> None:
     fetch = make_fetch(sort={"n": 1})
     for number in range(100):

@@ -15,6 +15,8 @@ from docgraph.store.guard.shield import (
     check_filter_paths,
     check_order,
     check_projection,
+    find_named,
+    find_property,
     reject_marker,
     strip,
 )
@@ -251,3 +253,35 @@ def test_restrictions_cover_the_database_of_their_collection(shield: Shield) -> 
     assert shield.covers("db")
     assert not any(map(shield.covers, ("d", "db2", "c", "")))
     assert not Shield().covers("db")
+
+
+NAMING: dict[str, tuple[Any, str | None]] = {
+    "key": ([{"$match": {"password": "x"}}], "password"),
+    "path": ([{"$match": {"profile.secret": "x"}}], "profile.secret"),
+    "path below": ([{"$match": {"profile.secret.part": "x"}}], "profile.secret"),
+    "element": ([{"$match": {"profile.0.secret": "x"}}], "profile.secret"),
+    "elements": ([{"$sort": {"profile.0.3.secret": 1}}], "profile.secret"),
+    "expression": ([{"$set": {"a": "$password"}}], "password"),
+    "expression below": ([{"$set": {"a": {"$max": ["$profile.secret", 1]}}}], "profile.secret"),
+    "variable": ([{"$set": {"a": "$$ROOT.password"}}], "password"),
+    "text": ([{"$unset": ["a", "profile.secret"]}], "profile.secret"),
+    "document of an event": ([{"$match": {"fullDocument.password": "x"}}], "password"),
+    "name with the same beginning": ([{"$match": {"passwords": "$passwordless"}}], None),
+    "last step alone": ([{"$match": {"secret": "x"}}], None),
+    "other order": ([{"$match": {"secret.profile": "x"}}], None),
+    "other parent": ([{"$match": {"profile.a.secret": "x"}}], None),
+}
+
+
+@pytest.mark.parametrize(("stages", "named"), NAMING.values(), ids=NAMING)
+def test_a_pipeline_names_a_hidden_property_in_keys_texts_and_expressions(
+    stages: Any, named: str | None
+) -> None:
+    assert find_named(stages, HIDDEN) == named
+
+
+def test_a_schema_names_a_hidden_property_by_its_last_step() -> None:
+    schema = {"properties": {"profile": {"properties": {"secret": {"type": "string"}}}}}
+    assert find_property(schema, HIDDEN) == "profile.secret"
+    assert find_property({"required": ["password"]}, HIDDEN) == "password"
+    assert find_property({"properties": {"profile": {"type": "object"}}}, HIDDEN) is None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
@@ -145,6 +146,32 @@ def test_other_databases_and_collections_of_the_server_are_refused(stage: dict[s
     """Decision 20a."""
     with pytest.raises(SecurityViolation, match="CROSS_DATABASE_ACCESS"):
         check([stage])
+
+
+JOINS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "lookup": lambda name: {"$lookup": {"from": name, "as": "c", "pipeline": []}},
+    "lookup by db": lambda name: {"$lookup": {"from": {"db": "blog", "coll": name}, "as": "c"}},
+    "graphLookup": lambda name: {"$graphLookup": {"from": name, "startWith": "$a", "as": "c"}},
+    "unionWith": lambda name: {"$unionWith": name},
+    "unionWith with a pipeline": lambda name: {"$unionWith": {"coll": name, "pipeline": []}},
+    "facet": lambda name: {"$facet": {"a": [{"$unionWith": name}]}},
+    "join in a join": lambda name: {
+        "$unionWith": {"coll": "a", "pipeline": [JOINS["lookup"](name)]}
+    },
+}
+
+
+@pytest.mark.parametrize("name", ["_revocations", "_cursorKeys", "_properties", "fs.files"])
+@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
+@pytest.mark.parametrize("trusted", [True, False])
+def test_collections_of_docgraph_cannot_be_joined(
+    join: Callable[[str], dict[str, Any]], name: str, trusted: bool
+) -> None:
+    """They hold keys, revoked tokens and settings, which no resource shows."""
+    check_pipeline([join("posts")], db="blog", policy=DEFAULT, trusted=trusted)
+    for policy in (DEFAULT, Policy(allow_cross_database=True)):
+        with pytest.raises(SecurityViolation, match="CROSS_DATABASE_ACCESS"):
+            check_pipeline([join(name)], db="blog", policy=policy, trusted=trusted)
 
 
 def test_databases_of_the_server_stay_closed_when_others_are_opened() -> None:

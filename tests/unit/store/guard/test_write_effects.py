@@ -121,6 +121,7 @@ def test_paths_of_stages(stage: Any, written: set[Written]) -> None:
         ({"$or": [{"a": 1}, {"$or": [{"b": 2}, {"c": 3}]}]}, [(one, COMPUTED) for one in "abc"]),
         ({"$or": [{"$and": [{"a": 1}]}, {}]}, [("a", COMPUTED)]),
         ({"$nor": [{"a": 1}, {"$or": [{"b": 1}]}]}, []),
+        ({"$nor": [{"a": 1}, {"$or": [{"b": 1}, {"c": 1}]}]}, []),
         ({"$expr": {"$eq": ["$a", 1]}}, []),
     ],
 )
