@@ -207,9 +207,8 @@ async def test_pages_lead_past_every_id_that_can_be_stored(
     order = {"n": 1, "_id": 1} if sort == "n" else {"_id": 1 if sort == "_id" else -1}
     expected = [one["m"] for one in api.things.find({}, {"m": 1, "_id": 0}).sort(order)]
 
-    path: str | None = f"/things?pagesize=1&jsonMode={mode}"
-    if sort is not None:
-        path += f"&sort={sort}&after="
+    sorted_by = "" if sort is None else f"&sort={sort}&after="
+    path: str | None = f"/things?pagesize=1&jsonMode={mode}{sorted_by}"
     found: list[str] = []
     while path is not None and len(found) <= len(expected):
         reply = await api.send("GET", path)
