@@ -311,16 +311,16 @@ class FastPath:
         lanes.resize(_count_usable(pool))
         return lanes, await lanes.enter(wait, is_heavy=is_heavy)
 
-    def has_waited(self, since: float) -> bool:
-        """Return whether a read waits for a connection, or has since that time."""
-        return any(lanes.has_waited(since) for lanes in self._lanes.values())
-
     def _find_lanes(self, pool: Pool) -> PoolLanes:
         lanes = self._lanes.get(pool)
         if lanes is None:
             longest = self._client.options.pool_options.wait_queue_timeout
             lanes = self._lanes[pool] = PoolLanes(_count_readers(pool), longest)
         return lanes
+
+    def has_waited(self, since: float) -> bool:
+        """Return whether a read waits for a connection, or has since that time."""
+        return any(lanes.has_waited(since) for lanes in self._lanes.values())
 
     async def _send(
         self,
