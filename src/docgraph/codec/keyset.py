@@ -22,6 +22,7 @@ from typing import Any, Final
 
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.errors import BSONError
 
 from docgraph.codec.bson_types import (
     Binary,
@@ -121,11 +122,16 @@ def encode_key(key: SortKey) -> bytes:
 
 
 def decode_key(content: bytes) -> list[Any]:
-    """Decode a sort key; bytes after it are ignored."""
+    """Decode a sort key; bytes after it are ignored. Raises ValueError if it is none."""
     size = int.from_bytes(content[:4], "little")
-    found: Document = bson.decode(content[:size], _OPTIONS)
-    places = found.get("e", ())
-    return [EMPTY if place in places else value for place, value in enumerate(found["k"])]
+    try:
+        found: Document = bson.decode(content[:size], _OPTIONS)
+    except (BSONError, RecursionError) as error:
+        raise ValueError("not a sort key") from error
+    values, places = found.get("k"), found.get("e", [])
+    if not isinstance(values, list) or not isinstance(places, list):
+        raise ValueError("not a sort key")
+    return [EMPTY if place in places else value for place, value in enumerate(values)]
 
 
 def check_order(order: SortOrder) -> str:

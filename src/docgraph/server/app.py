@@ -192,7 +192,7 @@ class Docgraph:
             memory = AnswerBudget(measure=partial(run_blocking, lane, read_room, core.workers))
         else:
             memory = AnswerBudget(options.max_answer_bytes)
-        bounds = RequestDeadlines(core.wait_timeout_ms, lambda: self.store.is_pool_busy, memory)
+        bounds = RequestDeadlines(core.wait_timeout_ms, self.store.was_pool_busy, memory)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)
         self._authenticator = AuthenticateStage(

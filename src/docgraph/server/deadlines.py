@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from functools import partial
 from math import inf
 
 from docgraph.exchange import Exchange
@@ -23,12 +24,12 @@ class RequestDeadlines:
     """Time limit and waiting time of requests, both from their arrival; 0: no limit."""
 
     def __init__(
-        self, wait_timeout_ms: int, is_pool_busy: Callable[[], bool], memory: AnswerBudget
+        self, wait_timeout_ms: int, was_pool_busy: Callable[[float], bool], memory: AnswerBudget
     ) -> None:
         self._memory = memory
         self._patience = wait_timeout_ms / 1000 if wait_timeout_ms > 0 else inf
         self._wheel = TimeoutWheel()
-        self._is_pool_busy = is_pool_busy
+        self._was_pool_busy = was_pool_busy
 
     def close(self) -> None:
         """Stop the timeouts."""
@@ -59,32 +60,33 @@ class RequestDeadlines:
     def examining(self, exchange: Exchange) -> Timeout:
         """Limit the time to look up users and rules by the waiting time and the time limit."""
         deadline = exchange.deadline
-        until = inf if deadline.at is None else deadline.at
+        until, now = inf if deadline.at is None else deadline.at, time.monotonic()
         if deadline.patience is not None:
-            until = min(until, time.monotonic() + deadline.patience.left)
-        return _Examination(self._wheel, until + _GRACE, deadline, self._is_pool_busy)
+            until = min(until, now + deadline.patience.left)
+        was_busy = partial(self._was_pool_busy, now)
+        return _Examination(self._wheel, until + _GRACE, deadline, was_busy)
 
 
 class _Examination(Timeout):
     """A timeout that reports which limit has expired."""
 
-    __slots__ = ("_deadline", "_is_pool_busy")
+    __slots__ = ("_deadline", "_was_pool_busy")
 
     def __init__(
         self,
         wheel: TimeoutWheel,
         until: float,
         deadline: Deadline,
-        is_pool_busy: Callable[[], bool],
+        was_pool_busy: Callable[[], bool],
     ) -> None:
         super().__init__(wheel, until)
         self._deadline = deadline
-        self._is_pool_busy = is_pool_busy
+        self._was_pool_busy = was_pool_busy
 
     def late(self) -> Exception:
         """Return the error of the limit that has expired."""
         if self._deadline.is_within(0):
             return self._deadline.exceeded()
-        if self._is_pool_busy():
+        if self._was_pool_busy():
             return PoolExhausted()
         return StoreUnavailable("users and permissions could not be read in time")

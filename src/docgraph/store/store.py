@@ -33,7 +33,6 @@ from docgraph.store.driver.errors import translated
 from docgraph.store.driver.fast_path import (
     count_used_connections,
     find_pool_size,
-    has_free_connection,
     report_obstacle,
 )
 from docgraph.store.driver.login import count_free_connections
@@ -156,10 +155,9 @@ class Store:
             self._elected = (known, primaries[0].election_id if primaries else None)
         return self._elected[1]
 
-    @property
-    def is_pool_busy(self) -> bool:
-        """Whether all connections to the database are in use."""
-        return not has_free_connection(self.client)
+    def was_pool_busy(self, since: float) -> bool:
+        """Return whether all connections are in use, or a read has waited for one since then."""
+        return self._commands.was_pool_busy(since)
 
     @property
     def max_connections(self) -> int:

@@ -347,11 +347,11 @@ def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
     failed = error.details.get("writeErrors", [])
     if not failed or is_collection_gone(error):
         raise error
-    return tuple(_fail(one["index"], one.get("code")) for one in failed)
+    return tuple(_fail(one["index"], one.get("code"), one.get("errmsg", "")) for one in failed)
 
 
-def _fail(index: int, code: int | None) -> WriteFailure:
-    reason = explain(code)
+def _fail(index: int, code: int | None, text: str) -> WriteFailure:
+    reason = explain(code, text)
     return WriteFailure(index, reason.message, reason.status, code)
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from docgraph.access.dry_run import RequestDryRun
+from docgraph.access.explain_decision import Bindings
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
@@ -85,6 +86,7 @@ class ToolsService(Service):
         acl_rules: RuleBook,
         gql_app_definition_cache: Apps,
         imagined_requests: RequestDryRun,
+        account_bindings: Bindings | None = None,
     ) -> None:
         self.config = config
         self.max_body_size = config.max_body_size
@@ -108,6 +110,7 @@ class ToolsService(Service):
                 book=acl_rules,
                 apps=gql_app_definition_cache,
                 dry_runs=imagined_requests,
+                bindings=account_bindings,
             )
 
         self._build_toolset = build_toolset

@@ -16,7 +16,7 @@ import orjson
 
 from docgraph.access.author_limits import DEFINITION_LIMITS
 from docgraph.access.dry_run import RequestDryRun
-from docgraph.access.explain_decision import Explainer
+from docgraph.access.explain_decision import Bindings, Explainer
 from docgraph.access.rule_warnings import Comparison, find_row_filters
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer
@@ -77,6 +77,7 @@ class Toolset:
         book: RuleBook,
         apps: Apps,
         dry_runs: RequestDryRun,
+        bindings: Bindings | None = None,
     ) -> None:
         self._lane = lane
         comparison = Comparison(graphql, mongo, store, book, registry)
@@ -84,7 +85,7 @@ class Toolset:
             access=AppAccess(registry.find("graphql"), apps, dry_runs),  # type: ignore[arg-type]
             drafts=Drafts(graphql, store, registry, lane),
             limits=registry.find(DEFINITION_LIMITS),
-            explainer=Explainer(dry_runs, book, comparison),
+            explainer=Explainer(dry_runs, book, comparison, bindings),
             store=store,
             registry=registry,
         )

@@ -16,6 +16,7 @@ from docgraph.observe.event import CommandFinished
 from docgraph.observe.events import RequestFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.service import MongoService
+from docgraph.server.services import batch
 from docgraph.store import writes
 from docgraph.store.driver.client import DriverClient
 from tests.http.batches import answers_of, entry, failed_entry
@@ -562,6 +563,22 @@ async def test_a_body_is_as_long_as_it_was_sent(mongo_client: Mongo, mongo_uri: 
 
         assert ids(api) == [1]
         assert (longer.status, longer.json["code"]) == (413, "body-too-large")
+
+
+async def test_every_byte_of_the_response_counts_in_its_bound(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also those around the answers."""
+    api.things.insert_one({"_id": "1", "text": '"\n' * 50})
+    entries = [entry("GET", "/things/1") for _ in range(3)]
+    size = len((await send(api, *entries)).text)
+
+    monkeypatch.setattr(batch, "_MAX_BYTES", size)
+    assert answers_of(await send(api, *entries))
+
+    monkeypatch.setattr(batch, "_MAX_BYTES", size - 1)
+    longer = await send(api, *entries)
+    assert (longer.status, longer.json["code"]) == (400, "answer-too-large")
 
 
 async def test_large_answers_together_have_a_bound(api: Api) -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from bson import ObjectId
+from bson import Decimal128, Int64, ObjectId
 
 from tests.http.harness import eventually
 from tests.http.rest_harness import Api
@@ -123,6 +123,36 @@ async def test_an_update_of_an_array_tells_what_it_did_not_find(api: Api) -> Non
     assert [(one["index"], one["httpStatus"]) for one in reply.json["errors"]] == [(1, 404)]
     assert api.things.find_one({"_id": 1}, {"_etag": 0}) == {"_id": 1, "a": 1}
     assert api.things.count_documents({}) == 2
+
+
+@pytest.mark.parametrize(
+    ("stored", "sent"), [(1, 1.0), (Int64(7), Decimal128("7")), ({"a": 1}, {"a": 1.0})]
+)
+async def test_an_update_finds_ids_that_are_equal_to_the_database(
+    api: Api, stored: Any, sent: Any
+) -> None:
+    """A number of another type is the same id."""
+    api.things.insert_one({"_id": stored, "_etag": "old"})
+    body = [{"_id": sent, "n": 1}, {"_id": "none"}]
+
+    other = await api.send("POST", "/things?wm=update", body, {"if-match": "another"})
+    updated = await api.send("POST", "/things?wm=update", body)
+
+    assert [one["httpStatus"] for one in other.json["results"]] == [412, 404]
+    assert [one["httpStatus"] for one in updated.json["results"]] == [200, 404]
+
+
+async def test_etags_of_ids_that_a_collation_makes_equal_are_compared(api: Api) -> None:
+    names = api.things.database.create_collection(
+        "names", collation={"locale": "en", "strength": 1}
+    )
+    names.insert_many([{"_id": "é", "_etag": "old"}, {"_id": "b", "_etag": "old"}])
+    body = [{"_id": "E"}, {"_id": "b"}, {"_id": "none"}]
+
+    for mode, last in (("update", 404), ("upsert", 201)):
+        reply = await api.send("POST", f"/names?wm={mode}", body, {"if-match": "another"})
+
+        assert [one["httpStatus"] for one in reply.json["results"]] == [412, 412, last]
 
 
 async def test_an_upsert_of_an_array_tells_what_is_new(api: Api) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from datetime import datetime
 from typing import Any
 from urllib.parse import unquote, urlencode
 
 import pytest
+from bson import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -458,3 +460,51 @@ async def test_an_operator_that_the_database_does_not_know_is_named(
 
     assert (reply.status, reply.json["code"]) == (400, "rejected-by-database")
     assert reply.json["hint"] == f"it has no operator {operator} there"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "message", "hint"),
+    [
+        ("POST", "/series", {"m": 1}, "a date in the time field", "timeField"),
+        ("PATCH", "/series/a", {"m": 2}, "a time series cannot", "metaField"),
+        ("PUT", "/series/a", {"t": datetime(2026, 1, 1)}, "a time series cannot", "metaField"),
+        ("DELETE", "/series/a", None, "a time series cannot", "metaField"),
+        ("PATCH", '/series/*?filter={"m":1}', {"x": 2}, "a time series cannot", "metaField"),
+        ("DELETE", '/series/*?filter={"x":1}', None, "a time series cannot", "metaField"),
+        ("POST", "/view", {"a": 1}, "a view does not support this", "collection"),
+        ("PATCH", "/view/a", {"a": 1}, "a view does not support this", "collection"),
+        ("DELETE", "/view/a", None, "a view does not support this", "collection"),
+        ("PATCH", "/things/a", {"$inc": {"s": 1}}, "no number", "$set"),
+        ("PATCH", "/things/a", {"$mul": {"s": 1}}, "no number", "$set"),
+        ("PATCH", "/things/a", {"$bit": {"s": {"and": 1}}}, "no number", "$set"),
+        ("PATCH", "/things/a", {"$push": {"s": 1}}, "changes a list", "$set"),
+        ("PATCH", "/things/a", {"$addToSet": {"s": 1}}, "changes a list", "$set"),
+        ("PATCH", "/things/a", {"$pull": {"s": 1}}, "changes a list", "$set"),
+        ("PATCH", "/things/a", {"$pop": {"s": 1}}, "changes a list", "$set"),
+        ("PATCH", "/things/a", {"list.$": 1}, "which elements of the list", "$[]"),
+        ("PATCH", "/things/a", {"list.$[x]": 1}, "which elements of the list", "$[]"),
+        ("PATCH", "/things/a", {"$inc": {"n": Int64((1 << 63) - 1)}}, "more than 64 bits", ""),
+        ("PATCH", "/things/a", {"$set": {"_id": "b"}}, "would change _id", "new document"),
+        ("PATCH", "/things/a", {"$push": {"list": "x" * (9 << 20)}}, "too large", "16 MiB"),
+    ],
+)
+async def test_a_write_that_the_database_rejects_says_what_to_do(
+    api: Api, method: str, path: str, body: Any, message: str, hint: str
+) -> None:
+    database = api.things.database
+    database.create_collection("series", timeseries={"timeField": "t", "metaField": "m"})
+    database.create_collection("view", viewOn="things")
+    database["series"].insert_one({"_id": "a", "m": 1, "t": datetime(2026, 1, 1)})
+    large = ["x" * (9 << 20)] if message == "too large" else []
+    stored = {"_id": "a", "s": "text", "n": 1, "list": [1, *large]}
+    api.things.insert_one(stored)
+
+    reply = await api.send(method, path, body)
+
+    assert reply.status in (400, 403)
+    assert message in reply.json["message"]
+    assert hint in reply.json.get("hint", "")
+    assert api.things.find_one() == stored
+    if method == "POST":
+        several = await api.send(method, path, [body])
+        assert message in several.json["errors"][0]["message"]

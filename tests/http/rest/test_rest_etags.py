@@ -276,7 +276,11 @@ async def test_the_policy_of_the_collection_comes_before_that_of_the_database(ap
 
 async def test_of_200_writers_with_one_etag_one_wins(mongo_client: Mongo, mongo_uri: str) -> None:
     """Decision 41: atomic etag checks. Decision 51: a busy pool is 503, never 500."""
-    patient = {"core": {"wait-timeout-ms": 3_600_000}}
+    names = ("connect-timeout-ms", "heartbeat-frequency-ms", "server-selection-timeout-ms")
+    patient = {
+        "core": {"wait-timeout-ms": 3_600_000},
+        "mclient": {"command-ceiling-ms": 0, **dict.fromkeys(names, 600_000)},
+    }
     async with serving(mongo_client, mongo_uri, patient) as api:
         await api.post("/things", {"_id": "x", "n": 0})
         etag = str(api.things.find_one()["_etag"])

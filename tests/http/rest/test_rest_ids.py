@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from math import inf, nan
 from typing import Any
 
 import pytest
-from bson import Int64, MaxKey, MinKey, ObjectId
+from bson import (
+    Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Timestamp,
+)
+from bson.raw_bson import RawBSONDocument
 
+from docgraph.store.driver.lenient_decode import encode_bson
 from tests.http.rest_harness import Api, relative
 
 pytestmark = [pytest.mark.anyio, pytest.mark.json]
@@ -158,3 +173,65 @@ async def test_a_number_that_no_path_leads_to_has_no_address(api: Api, id: float
     made = await api.post("/things", {"_id": id})
 
     assert (made.status, "location" in made.headers) == (201, False)
+
+
+# One of every kind that the database accepts as an id, and the special values of each.
+STORABLE: list[Any] = [
+    *(MinKey(), MaxKey(), None, True, False),
+    *(0, -1, Int64(1 << 62), 0.5, -1e300, 5e-324, inf, -inf, nan),
+    *map(Decimal128, ("1.10", "1E+6000", "-1E-6000")),
+    *("text", "a/b?c#d%e", "ä", str(OID), "1", "null"),
+    *({}, {"a": 1}, {"b": {"a": [1, None]}}, DBRef("things", 5)),
+    *(b"", b"x", b"\xff/+"),
+    *(Binary(b"x" * 16, subtype) for subtype in (1, 2, 3, 4, 5, 6, 7, 8, 128, 254)),
+    Binary(b"", 128),
+    *(OID, datetime(2024, 5, 1), DatetimeMS(1 << 60), DatetimeMS(-(1 << 60))),
+    *(Timestamp(1, 2), Timestamp(0xFFFFFFFF, 0xFFFFFFFF)),
+    *(Code("x"), Code("x", {}), Code("x", {"a": 1})),
+]
+
+
+@pytest.mark.parametrize(
+    ("sort", "mode"),
+    [
+        *((sort, "standard") for sort in (None, "_id", "-_id", "n")),
+        *((None, mode) for mode in ("strict", "extended", "relaxed", "shell")),
+    ],
+)
+async def test_pages_lead_past_every_id_that_can_be_stored(
+    api: Api, sort: str | None, mode: str
+) -> None:
+    ids = [*STORABLE, Binary(b"x", 255), {"a": Binary(b"x", 255)}]  # JSON cannot name these
+    documents = [{"_id": id, "n": 1, "m": f"mark{number}"} for number, id in enumerate(ids)]
+    api.things.insert_many(RawBSONDocument(encode_bson(one)) for one in documents)
+    order = {"n": 1, "_id": 1} if sort == "n" else {"_id": 1 if sort == "_id" else -1}
+    expected = [one["m"] for one in api.things.find({}, {"m": 1, "_id": 0}).sort(order)]
+
+    sorted_by = "" if sort is None else f"&sort={sort}&after="
+    path: str | None = f"/things?pagesize=1&jsonMode={mode}{sorted_by}"
+    found: list[str] = []
+    while path is not None and len(found) <= len(expected):
+        reply = await api.send("GET", path)
+        assert reply.status == 200, reply.text
+        found += re.findall("mark[0-9]+", reply.text)
+        path = reply.headers["link"].split(";")[0].strip("<>") if "link" in reply.headers else None
+
+    assert found == expected
+
+
+@pytest.mark.parametrize("id", STORABLE, ids=repr)
+async def test_every_id_that_can_be_stored_has_an_address_or_is_found_by_filter(
+    api: Api, id: Any
+) -> None:
+    posted = await api.post("/things", {"_id": id, "n": 7})
+    assert posted.status == 201, posted.text
+    assert api.things.count_documents({"_id": {"$eq": id}, "n": 7}) == 1
+
+    location = posted.headers.get("location")
+    if location is None:
+        reply = await api.get("/things", filter={"_id": {"$eq": id}}, keys={"n": 1, "_id": 0})
+        assert reply.json == [{"n": 7}]
+    else:
+        assert (await api.get(relative(location))).json["n"] == 7
+        assert (await api.delete(relative(location))).status == 204
+        assert api.things.count_documents({}) == 0

@@ -51,8 +51,9 @@ async def ask(realm: Realm) -> list[tuple[int, Any]]:
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        (LIMITED, (408, "time-limit-exceeded")),
-        (IMPATIENT, (500, "database-unavailable")),
+        (LIMITED, {(408, "time-limit-exceeded")}),
+        # Overloaded: another read may wait for a connection that is being opened.
+        (IMPATIENT, {(500, "database-unavailable"), (503, "overloaded")}),
     ],
 )
 async def test_looking_for_users_and_rules_has_an_end(
@@ -61,7 +62,7 @@ async def test_looking_for_users_and_rules_has_an_end(
     database: str,
     collection: str,
     settings: Document,
-    expected: tuple[int, str],
+    expected: set[tuple[int, str]],
 ) -> None:
     mongo = mongo_client[database]
     mongo["users"].insert_one({"_id": "ada", "password": hashed("secret"), "roles": ["reader"]})
@@ -74,7 +75,7 @@ async def test_looking_for_users_and_rules_has_an_end(
         await until(lambda: ask(realm), [(200, None), (200, None)])
 
         with blocked(mongo_client, f"{database}.{collection}"):
-            assert await ask(realm) == [expected, expected]
+            assert set(await ask(realm)) <= expected
 
         await until(lambda: ask(realm), [(200, None), (200, None)])
 

@@ -729,9 +729,11 @@ async def test_why_a_request_is_denied_is_told_with_the_rule_that_decides(
     service.insert("users", {"_id": "robin", "roles": ["reader"], "team": "red"})
     known = await get(service, "matrix", **question, user="robin")
     assert (known["allowed"], known["rules"]) == (True, allowed["rules"])
-    parameters = "path=/people&method=GET&role=reader"
-    explained = await service.request("GET", f"/access/explain?{parameters}", headers=ADMIN)
-    assert allowed == explained.json
+    for asked, told in (("role=reader", allowed), ("user=robin", known)):
+        path = f"/access/explain?path=/people&method=GET&{asked}"
+        explained = await service.request("GET", path, headers=ADMIN)
+        assert told == explained.json
+    assert known["bindings"]  # of `@user`
 
 
 async def test_a_path_that_the_service_refuses_is_explained_all_the_same(

@@ -10,6 +10,8 @@ import pytest
 from bson import Binary, Code, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from bson.codec_options import CodecOptions
 from bson.errors import InvalidBSON
+from hypothesis import given
+from hypothesis import strategies as st
 
 from docgraph.store.driver.lenient_decode import decode_reply, is_readable, salvage
 
@@ -93,3 +95,105 @@ def test_answers_that_can_be_read_are_read_by_the_driver() -> None:
     reply = {"cursor": {"firstBatch": [EVERY_TYPE], "id": 0}, "ok": 1.0}
     data = bson.encode(reply)
     assert decode_reply(data, OPTIONS, "db", {"find": "c"}) == bson.decode(data, OPTIONS)
+
+
+class Counted(dict[str, Any]):
+    """A document that counts how many the driver has decoded."""
+
+    decoded = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Counted.decoded += 1
+
+
+COUNTING: CodecOptions[dict[str, Any]] = CodecOptions(document_class=Counted)
+LEVELS, SMALL = 90, 40
+
+
+def nest(levels: int, **fields: Any) -> dict[str, Any]:
+    document = {**fields, "z": BAD_UUID}
+    for _ in range(levels):
+        document = {**fields, "c": document}
+    return document
+
+
+@pytest.mark.parametrize(
+    ("document", "stored"),
+    [
+        (nest(LEVELS, a=[{}] * SMALL), LEVELS * SMALL),
+        ({"a": nest(LEVELS), "b": [{}] * SMALL * LEVELS, "z": BAD_UUID}, LEVELS * SMALL),
+        ({"a": [[[[[[{}] * SMALL * LEVELS, BAD_UUID]]]]]}, LEVELS * SMALL),
+        ({"a": [{"b": [{}] * SMALL, "z": BAD_UUID}] * LEVELS}, LEVELS * SMALL),
+        ({f"f{index}": {} for index in range(LEVELS * SMALL)} | {"z": BAD_UUID}, LEVELS * SMALL),
+    ],
+)
+def test_documents_of_many_levels_are_not_decoded_again_at_each(
+    document: dict[str, Any], stored: int
+) -> None:
+    Counted.decoded = 0
+    found, flaws = salvage(bson.encode(document), COUNTING)
+    assert found == document
+    assert flaws
+    assert stored <= Counted.decoded <= 3 * stored
+
+
+VALUES = st.recursive(
+    st.none() | st.integers(0, 9) | st.just(BAD_UUID) | st.text("ab?", max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text("ab?", max_size=4), inner, max_size=4)
+    ),
+    max_leaves=25,
+)
+
+
+def expect(value: Any) -> Any:
+    """The value as it is read after `spoil`."""
+    if isinstance(value, dict):
+        return {
+            name.replace("????", "\\xff\\xfe\\xfd\\xfc"): expect(one) for name, one in value.items()
+        }
+    if isinstance(value, list):
+        return [expect(one) for one in value]
+    if isinstance(value, str) and "????" in value:
+        return spoil_text(value)
+    return value
+
+
+def spoil_text(text: str) -> bytes:
+    return text.encode().replace(b"????", b"\xff\xfe\xfd\xfc")
+
+
+def count(value: Any) -> int:
+    """The number of flaws in the value."""
+    if isinstance(value, dict):
+        return sum("????" in name for name in value) + sum(map(count, value.values()))
+    if isinstance(value, list):
+        return sum(map(count, value))
+    return value is BAD_UUID or (isinstance(value, str) and "????" in value)
+
+
+@given(st.dictionaries(st.text("ab?", max_size=4), VALUES, max_size=6))
+def test_every_flaw_is_found_wherever_it_is(document: dict[str, Any]) -> None:
+    found, flaws = salvage(spoil(document), OPTIONS)
+    assert found == expect(document)
+    assert len(flaws) == count(document)
+    assert is_readable(found) is (not flaws)
+
+
+def test_paths_of_many_flaws_are_short() -> None:
+    """A million of paths of 90 names each would need a gigabyte."""
+    document: Any = [BAD_UUID] * 5000
+    for _ in range(9):
+        document = {"a": document}
+    found, flaws = salvage(bson.encode({"a": document}), OPTIONS)
+    assert found == {"a": document}
+    assert len(flaws) == 5000
+    assert sum(map(len, flaws)) < 5000 * 11 / 2
+
+
+def test_lengths_that_contradict_each_other_are_rejected() -> None:
+    data = bytearray(bson.encode({"a": {"b": "x"}, "z": BAD_UUID}))
+    data[data.index(b"a\0") + 2] += 1
+    with pytest.raises(InvalidBSON):
+        salvage(bytes(data), OPTIONS)

@@ -123,16 +123,16 @@ def render_result(
     result: Result, *, limit: int, extensions: Mapping[str, Any] | None = None
 ) -> Body:
     """Return 200 if there is data, even with errors; 400 if there are only errors."""
-    data = encode_parts(result.data, limit)
+    begin, end = b'{"data":', b"}"
+    if extensions is not None:
+        end = b',"extensions":' + orjson.dumps(extensions) + end
+    if result.errors:
+        end = b',"errors":' + orjson.dumps([one.as_dict() for one in result.errors]) + end
+    data = encode_parts(result.data, limit - len(begin) - len(end))
     if data is None:
         return render_error(reject_length(limit))
-    parts = [b'{"data":', *data]
-    if result.errors:
-        parts += [b',"errors":', orjson.dumps([one.as_dict() for one in result.errors])]
-    if extensions is not None:
-        parts += [b',"extensions":', orjson.dumps(extensions)]
     status = _OK if result.data is not None else _BAD_REQUEST
-    return Body(status, b"".join([*parts, b"}"]), MEDIA_TYPE)
+    return Body(status, b"".join([begin, *data, end]), MEDIA_TYPE)
 
 
 def render_error(error: DocgraphError) -> Body:

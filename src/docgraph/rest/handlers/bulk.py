@@ -31,6 +31,7 @@ from docgraph.rest.ids import check_id, document_path
 from docgraph.rest.patch import build_update
 from docgraph.rest.rejections import reject
 from docgraph.rest.single import check_missing_id, condition_of
+from docgraph.store import Rows
 
 MAX_DOCUMENTS = 10_000  # of an array: preparing and reporting them takes 0.1 s of the event loop
 
@@ -156,18 +157,8 @@ async def _find_missing(
     done = result.matched + len(result.failures)
     if call.mode is not WriteMode.UPDATE or done >= len(documents):
         return frozenset()
-    ids = [document["_id"] for document in documents]
-    found = await call.context.store.reads.find(
-        call.db,
-        call.collection,
-        {"_id": {"$in": ids}, ETAG: etag},
-        projection={"_id": 1},
-        limit=len(ids),
-        deadline=call.exchange.deadline,
-        consistency=call.consistency,
-        transaction=call.exchange.transaction,
-    )
-    return frozenset(map(key_of, ids)) - {key_of(one["_id"]) for one in found}
+    found = await _find_etags(call, documents, {ETAG: etag}, rows=None)
+    return frozenset(key_of(document["_id"]) for document in documents) - found.keys()
 
 
 def _render(
@@ -277,26 +268,43 @@ async def find_stale(
     call: RestCall, documents: Sequence[Document], condition: Condition, etag: Any
 ) -> dict[int, WriteFailure]:
     """Return the documents of an array that were not written because of their etags, by index."""
-    ids = [document["_id"] for document in documents]
-    found = await call.context.store.reads.find(
-        call.db,
-        call.collection,
-        {"$and": [{"_id": {"$in": ids}}, call.parameters.filter or {}]},
-        projection={ETAG: 1},
-        limit=len(ids),
-        deadline=call.exchange.deadline,
-        rows=call.rows,
-        consistency=call.consistency,
-        transaction=call.exchange.transaction,
-    )
-    stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
+    stored = await _find_etags(call, documents, call.parameters.filter or {}, call.rows)
     stale: dict[int, WriteFailure] = {}
-    for index, key in enumerate(map(key_of, ids)):
+    for index, key in enumerate(key_of(document["_id"]) for document in documents):
         if key in stored and stored[key] != etag and not condition.admits(stored[key]):
             is_lacking = condition.is_lacking and not condition.excludes(stored[key])
             status, message = (409, _MISSING_ONE) if is_lacking else (412, _WRONG_ONE)
             stale[index] = WriteFailure(index, message, status)
     return stale
+
+
+async def _find_etags(
+    call: RestCall, documents: Sequence[Document], filter: Mapping[str, Any], rows: Rows | None
+) -> dict[bytes, Any]:
+    """Return the stored etags of those documents that match the filter, by the key of their id."""
+
+    async def find(condition: Any, limit: int) -> list[Document]:
+        return await call.context.store.reads.find(
+            call.db,
+            call.collection,
+            {"$and": [{"_id": condition}, filter]},
+            projection={ETAG: 1},
+            limit=limit,
+            deadline=call.exchange.deadline,
+            rows=rows,
+            consistency=call.consistency,
+            transaction=call.exchange.transaction,
+        )
+
+    wanted = {key_of(one["_id"]): one["_id"] for one in documents}
+    found = await find({"$in": list(wanted.values())}, len(wanted))
+    stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
+    if not stored.keys() <= wanted.keys():
+        # Equal to the database, and not the same: numbers of other types, texts by a collation.
+        for key, id in wanted.items():
+            if key not in stored and (alike := await find({"$eq": id}, 1)):
+                stored[key] = alike[0].get(ETAG)
+    return stored
 
 
 def key_of(id: Any) -> bytes:

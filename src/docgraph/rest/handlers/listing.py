@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
-from docgraph.codec import JsonMode, decode, encode
-from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.bson_types import Code, DBRef
 from docgraph.codec.csv_table import MAX_SAMPLE
 from docgraph.codec.keyset import (
-    EMPTY,
     SortKey,
     behind,
     build_key,
     check_order,
+    decode_key,
+    encode_key,
     name_class,
     read_key,
 )
 from docgraph.codec.request_body import read_documents
 from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
-from docgraph.exchange.errors import BodyError, RequestError
+from docgraph.exchange.errors import RequestError
 from docgraph.exchange.parsed import SortOrder
 from docgraph.exchange.response import HeaderList
 from docgraph.rest.call import Handlers, RestCall
@@ -91,6 +90,7 @@ async def count_documents(call: RestCall) -> tuple[Count, int]:
 # signature, as it can express nothing that a `filter` could not.
 
 _MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
+_MAX_DEPTH: Final = 180  # levels of a value that the database stores
 
 
 class PageStart(NamedTuple):
@@ -112,56 +112,44 @@ def with_tiebreak(order: SortOrder) -> SortOrder:
 
 def render_token(order: SortOrder, place: PageStart) -> str:
     """Render the token of a position in that order."""
-    key = place.key
-    if key is not None and len(key) == 1 and type(key[0]) is ObjectId and not place.skip:
-        # The default order, at every full page.
-        return _encode(f'["{_signature(order)}",[{{"$oid":"{key[0]}"}}],[]]'.encode())
-    empty = [number for number, value in enumerate(key or ()) if value is EMPTY]
-    values = None if key is None else [None if value is EMPTY else value for value in key]
-    skipped = [place.skip] if place.skip else []
-    return _encode(encode([_signature(order), values, empty, *skipped], JsonMode.EXTENDED))
-
-
-def _encode(content: bytes) -> str:
+    key = b"" if place.key is None else encode_key(place.key)
+    content = b"%b\0%d\0%b" % (_signature(order).encode(), place.skip, key)
     return urlsafe_b64encode(content).rstrip(b"=").decode()
 
 
 def parse_token(order: SortOrder, token: str) -> PageStart:
     """Parse a token; raise if it was made for another order."""
     try:
-        content = decode(urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-    except (BodyError, Base64Error, ValueError):
-        raise _illegal("it is not one of ours") from None
-    match content:
-        case [str(signature), None | list() as values, list(empty), *skipped] if (
-            values is None or len(values) == len(order)
-        ):
-            if signature != _signature(order):
-                raise _illegal("it belongs to another sort")
-            skip = _read_skip(skipped)
-            if values is None:
-                return PageStart(None, skip)
-            key = [EMPTY if number in empty else value for number, value in enumerate(values)]
-            _check_types(key)
-            return PageStart(key, skip)
-    raise _illegal("it is not one of ours, or belongs to another sort")
-
-
-def _check_types(key: SortKey) -> None:
-    try:
-        for value in key:
+        content = urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        signature, skip, encoded = content.split(b"\0", 2)
+        place = PageStart(decode_key(encoded) if encoded else None, int(skip))
+        for value in place.key or ():
+            _check_depth(value, _MAX_DEPTH)
             name_class(value)
     except ValueError:
         raise _illegal("it is not one of ours") from None
+    if signature != _signature(order).encode():
+        raise _illegal("it belongs to another sort")
+    if not 0 <= place.skip <= _MAX_SKIPPED or len(place.key or order) != len(order):
+        raise _illegal("it is not one of ours, or belongs to another sort")
+    return place
 
 
-def _read_skip(skipped: Sequence[Any]) -> int:
-    match skipped:
-        case []:
-            return 0
-        case [int(skip)] if type(skip) is not bool and 0 <= skip <= _MAX_SKIPPED:
-            return skip
-    raise _illegal("it is not one of ours")
+def _check_depth(value: Any, left: int) -> None:
+    inner: Iterable[Any]
+    match value:
+        case DBRef():
+            inner = value.as_doc().values()
+        case Code():
+            inner = (value.scope or {}).values()
+        case dict():
+            inner = value.values()
+        case _:
+            inner = value if isinstance(value, list) else ()
+    if not left:
+        raise ValueError("a value of too many levels")
+    for one in inner:
+        _check_depth(one, left - 1)
 
 
 def _signature(order: SortOrder) -> str:

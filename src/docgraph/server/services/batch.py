@@ -52,7 +52,7 @@ from docgraph.server.services.batch_entries import (
 from docgraph.store import Store
 
 _JSON: Final = "application/json"
-_MAX_BYTES: Final = 32 * 1024 * 1024  # of all answers together
+_MAX_BYTES: Final = 32 * 1024 * 1024  # of the response
 _TAKEN: Final = frozenset(
     {
         *((ResourceType.DOCUMENT, method) for method in ("GET", "PUT", "PATCH", "DELETE")),
@@ -188,7 +188,7 @@ async def _carry_out(
 ) -> list[Body]:
     """Return the answers of all entries; the first failure is raised, and rolls back the others."""
     answers: list[Body] = []
-    size = 0
+    size = 1
     for part in parts:
         await asyncio.sleep(0)
         part.exchange.transaction = transaction
@@ -197,7 +197,7 @@ async def _carry_out(
             if answer is None:
                 answer = await admission.serve_entry(part.exchange)
             answers.append(_require_done(answer))
-            size += len(answers[-1].content)
+            size += len(_render_answer(answers[-1])) + 1  # also the bytes around its content
             if size > _MAX_BYTES:
                 raise AnswerTooLarge(f"the answers exceed {_MAX_BYTES >> 20} MiB")
         except DocgraphError as error:

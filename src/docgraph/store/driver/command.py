@@ -266,6 +266,11 @@ class Commands:
                     raise PoolExhausted
                 await asyncio.sleep(_LOOK_SECONDS)
 
+    def was_pool_busy(self, since: float) -> bool:
+        """Return whether a command lacks a connection, or a read has since that time."""
+        has_waited = self._fast_path is not None and self._fast_path.has_waited(since)
+        return has_waited or not has_free_connection(self.client)
+
     def _explain_timeout(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
         """Return the timeout error: the work took too long, or there was no server."""
         if self.waits.is_away or not self.has_server(writing=writing, preference=preference):

@@ -8,6 +8,7 @@ may contain names of hosts, indexes or other people's data. The original is chai
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -121,9 +122,13 @@ _RESUME = _Rule(
 )
 
 _NAME = _Rule(StoreRejected, "invalid database or collection name")
-_VIEW = _Rule(StoreRejected, "a view does not support this")
+_VIEW = _Rule(
+    StoreRejected, "a view does not support this", "use the collection that the view reads"
+)
 _PATH = _Rule(StoreRejected, "invalid field path in the update")
-_CAPPED = _Rule(StoreRejected, "the document is too large for the capped collection")
+_CAPPED = _Rule(
+    StoreRejected, "the document is too large for the capped collection", "make it shorter"
+)
 _DEEP = _Rule(StoreRejected, "the query or document is nested too deeply")
 _BSON = _Rule(QueryError, "a value or key cannot be expressed in BSON")
 _UNSUPPORTED = _Rule(NotSupported, "the database does not support this")
@@ -141,20 +146,36 @@ _OTHER_COLLECTION = 361  # CollectionUUIDMismatch
 
 # The names of the codes are the server's own.
 _RULES: dict[int, _Rule] = {
-    2: _QUERY,  # BadValue
-    4: _QUERY,  # NoSuchKey
-    6: _UNREACHABLE,  # HostUnreachable: a router has lost a shard
-    7: _UNREACHABLE,  # HostNotFound
-    9: _QUERY,  # FailedToParse
+    # BadValue, NoSuchKey, FailedToParse, UnsupportedFormat, TypeMismatch, InvalidLength,
+    # EmptyArrayOperation, NoMatchParseContext, NoProjectionFound, NotExactValueField,
+    # DurationOverflow, InvalidPipelineOperator; an undefined variable, a path collision in a
+    # projection, an unknown stage
+    **dict.fromkeys((2, 4, 9, 12, 14, 16, 21, 81, 97, 111, 159, 168, 17276, 31249, 40324), _QUERY),
+    # HostUnreachable (a router has lost a shard), HostNotFound, NetworkTimeout, ShutdownInProgress,
+    # PrimarySteppedDown, NetworkInterfaceExceededTimeLimit, ElectionInProgress, SocketException,
+    # NotWritablePrimary, InterruptedAtShutdown, InterruptedDueToReplStateChange, StaleConfig (a
+    # router does not find the shard), NotPrimaryNoSecondaryOk, NotPrimaryOrSecondary,
+    # ConfigServerUnreachable
+    **dict.fromkeys((6, 7, 89, 91, 189, 202, 216, 9001, 10107), _UNREACHABLE),
+    **dict.fromkeys((11600, 11602, 13388, 13435, 13436, 56846), _UNREACHABLE),
+    # LockTimeout, LockBusy, ConflictingOperationInProgress, DatabaseDropPending,
+    # IndexBuildAlreadyInProgress, TemporarilyUnavailable, BackgroundOperationInProgressFor…
+    **dict.fromkeys((24, 46, 117, 215, 285, 365, 12586, 12587), _BUSY),
+    # QueryPlanKilled, CursorKilled, IndexBuildAborted, ClientDisconnect, Interrupted,
+    # ClientMarkedKilled
+    **dict.fromkeys((175, 237, 276, 279, 11601, 46841), _INTERRUPTED),
+    # APIVersionError, APIStrictError, APIDeprecationError, APIMismatchError
+    **dict.fromkeys((322, 323, 324, 347), _API),
+    # ExceededMemoryLimit, QueryExceededMemoryLimitNoDiskUseAllowed, $facet beyond its bound
+    **dict.fromkeys((146, 292, 4031700), _MEMORY),
+    # ReadConcernMajorityNotEnabled, LinearizableReadConcernError, SnapshotUnavailable
+    **dict.fromkeys((148, 187, 246), _CONCERN),
+    # TransactionTooOld, NoSuchTransaction, TransactionCommitted
+    **dict.fromkeys((225, 251, 256), _TRANSACTION),
     UNAUTHORIZED: _DENIED,
-    14: _QUERY,  # TypeMismatch
-    12: _QUERY,  # UnsupportedFormat
     15: _DEEP,  # Overflow
-    16: _QUERY,  # InvalidLength
     AUTHENTICATION_FAILED: _REFUSED,
-    21: _QUERY,  # EmptyArrayOperation
     22: _BSON,  # InvalidBSON
-    24: _BUSY,  # LockTimeout
     27: _Rule(NotFound, "the index does not exist"),  # IndexNotFound
     28: _Rule(  # PathNotViable
         StoreRejected, "the update leads through a value that is neither object nor array"
@@ -167,7 +188,6 @@ _RULES: dict[int, _Rule] = {
     40: _Rule(  # ConflictingUpdateOperators
         StoreRejected, "the update changes a path and another one below it"
     ),
-    46: _BUSY,  # LockBusy
     50: _TIME,  # MaxTimeMSExpired
     52: _Rule(StoreRejected, "a property may not start with '$'"),  # DollarPrefixedFieldName
     53: _Rule(StoreRejected, "the database does not take this _id"),  # InvalidIdField
@@ -181,25 +201,21 @@ _RULES: dict[int, _Rule] = {
         "give it with the query parameter 'shardkey'",
     ),
     64: _UNCONFIRMED,  # WriteConcernTimeout
-    66: _Rule(StoreForbidden, "the update would change _id or the shard key"),  # ImmutableField
+    66: _Rule(  # ImmutableField
+        StoreForbidden, "the update would change _id or the shard key", "insert a new document"
+    ),
     67: _INDEX,  # CannotCreateIndex
     68: _OTHER_INDEX,  # IndexAlreadyExists
     73: _NAME,  # InvalidNamespace
-    81: _QUERY,  # NoMatchParseContext
     85: _OTHER_INDEX,  # IndexOptionsConflict
     86: _OTHER_INDEX,  # IndexKeySpecsConflict
     79: _CONFIRMATION,  # UnknownReplWriteConcern
     100: _CONFIRMATION,  # UnsatisfiableWriteConcern
-    89: _UNREACHABLE,  # NetworkTimeout
-    91: _UNREACHABLE,  # ShutdownInProgress
-    97: _QUERY,  # NoProjectionFound
-    111: _QUERY,  # NotExactValueField
     112: _Rule(  # WriteConflict
         Conflict, "write conflict with another operation", "try again"
     ),
     115: _UNSUPPORTED,  # CommandNotSupported
     116: _CAPPED,  # DocTooLargeForCapped
-    117: _BUSY,  # ConflictingOperationInProgress
     121: _Rule(StoreRejected, "document failed validation"),  # DocumentValidationFailure
     123: _Rule(  # NotAReplicaSet
         StoreRejected, "the database is no replica set, which this kind of read or write needs"
@@ -207,88 +223,54 @@ _RULES: dict[int, _Rule] = {
     133: _Rule(  # FailedToSatisfyReadPreference
         StoreRejected, "the database has no server that fits the read preference"
     ),
-    146: _MEMORY,  # ExceededMemoryLimit
-    148: _CONCERN,  # ReadConcernMajorityNotEnabled
-    159: _QUERY,  # DurationOverflow
     165: _Rule(StoreRejected, "views are nested too deeply"),  # ViewDepthLimitExceeded
     166: _VIEW,  # CommandNotSupportedOnView
     167: _VIEW,  # OptionNotSupportedOnView
-    168: _QUERY,  # InvalidPipelineOperator
     171: _Rule(  # CannotIndexParallelArrays
         StoreRejected, "a compound index cannot cover two array properties of one document"
     ),
-    175: _INTERRUPTED,  # QueryPlanKilled
     181: _Rule(  # AmbiguousIndexKeyPattern
         StoreRejected, "several indexes have these keys", "name one of them"
     ),
     182: _Rule(StoreRejected, "invalid definition of a view"),  # InvalidViewDefinition
-    187: _CONCERN,  # LinearizableReadConcernError
-    189: _UNREACHABLE,  # PrimarySteppedDown
     197: _INDEX,  # InvalidIndexSpecificationOption
     201: _Rule(  # CannotBuildIndexKeys
         StoreRejected, "an index of the collection cannot hold a value of the document"
     ),
-    202: _UNREACHABLE,  # NetworkInterfaceExceededTimeLimit
     207: _BSON,  # InvalidUUID
-    215: _BUSY,  # DatabaseDropPending
-    216: _UNREACHABLE,  # ElectionInProgress
     224: _Rule(  # QueryFeatureNotAllowed
         StoreRejected,
         "the filter holds an operator that is not allowed there",
         "an upsert takes no $expr, $near or $text in its filter",
     ),
-    225: _TRANSACTION,  # TransactionTooOld
     232: _DEEP,  # MaxSubPipelineDepthExceeded
-    237: _INTERRUPTED,  # CursorKilled
     238: _UNSUPPORTED,  # NotImplemented
     241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
     242: _Rule(StoreRejected, "the collection cannot be made"),  # CannotCreateCollection
-    246: _CONCERN,  # SnapshotUnavailable
-    251: _TRANSACTION,  # NoSuchTransaction
-    256: _TRANSACTION,  # TransactionCommitted
     260: _RESUME,  # InvalidResumeToken
     263: _Rule(  # OperationNotSupportedInTransaction
         StoreRejected, "the database does not do this in a transaction", "send the request alone"
     ),
     262: _TIME,  # ExceededTimeLimit
-    276: _INTERRUPTED,  # IndexBuildAborted
-    279: _INTERRUPTED,  # ClientDisconnect
     280: _Rule(  # ChangeStreamFatalError
         StoreRejected, "the stages of a change stream must leave the _id of an event as it is"
     ),
-    285: _BUSY,  # IndexBuildAlreadyInProgress
     286: _RESUME,  # ChangeStreamHistoryLost
     291: _Rule(  # NoQueryExecutionPlans
         StoreRejected, "no index helps to answer this query, and it needs one"
     ),
-    292: _MEMORY,  # QueryExceededMemoryLimitNoDiskUseAllowed
-    322: _API,  # APIVersionError
-    323: _API,  # APIStrictError
-    324: _API,  # APIDeprecationError
-    347: _API,  # APIMismatchError
     357: _BSON,  # InvalidBSONType
-    365: _BUSY,  # TemporarilyUnavailable
     370: _Rule(StoreRejected, "the index belongs to the shard key"),  # CannotDropShardKeyIndex
     371: _Rule(StoreForbidden, "the database is blocking writes"),  # UserWritesBlocked
     _OTHER_COLLECTION: _Rule(CollectionGone, "the collection does not exist any more"),
-    9001: _UNREACHABLE,  # SocketException
     10003: _CAPPED,  # CannotGrowDocumentInCappedNamespace
-    10107: _UNREACHABLE,  # NotWritablePrimary
-    10334: _Rule(StoreRejected, "the document is too large"),  # BSONObjectTooLarge
-    11000: _DUPLICATE,  # DuplicateKey
-    11001: _DUPLICATE,
-    11600: _UNREACHABLE,  # InterruptedAtShutdown
-    11601: _INTERRUPTED,  # Interrupted
-    11602: _UNREACHABLE,  # InterruptedDueToReplStateChange
-    12582: _DUPLICATE,
-    12586: _BUSY,  # BackgroundOperationInProgressForDatabase
-    12587: _BUSY,  # BackgroundOperationInProgressForNamespace
+    10334: _Rule(  # BSONObjectTooLarge
+        StoreRejected, "the document is too large", "divide it: the database stores 16 MiB in one"
+    ),
+    **dict.fromkeys((11000, 11001, 12582), _DUPLICATE),  # DuplicateKey
     13297: _Rule(  # DatabaseDifferCase
         Conflict, "a database of this name exists with different case"
     ),
-    13388: _UNREACHABLE,  # StaleConfig: a router does not find the shard
-    13435: _UNREACHABLE,  # NotPrimaryNoSecondaryOk
-    13436: _UNREACHABLE,  # NotPrimaryOrSecondary
     14031: _DISK,  # OutOfDiskSpace
     15958: _Rule(StoreRejected, "a $limit must be positive"),
     16746: _Rule(
@@ -300,20 +282,15 @@ _RULES: dict[int, _Rule] = {
     15975: _Rule(StoreRejected, "a sort order must be 1 (ascending) or -1 (descending)"),
     15998: _Rule(StoreRejected, "a field path may not contain an empty name"),
     16410: _Rule(StoreRejected, "a name in a field path may not start with '$'"),
-    17276: _QUERY,  # use of an undefined variable
-    17287: _PROJECTION,
+    **dict.fromkeys((17287, 31253, 31254), _PROJECTION),
     17312: _SORT,
     31138: _Rule(StoreRejected, "invalid $meta sort"),
-    31249: _QUERY,  # path collision in a projection
-    31253: _PROJECTION,
-    31254: _PROJECTION,
     40218: _Rule(
         StoreRejected,
         "the filter gives no score or distance to sort by or show",
         "$meta needs $text or $near in the filter",
     ),
     40323: _Rule(StoreRejected, "a pipeline stage must be an object with exactly one property"),
-    40324: _QUERY,  # unrecognised stage
     40352: _Rule(StoreRejected, "a field path cannot be empty"),
     40353: _FIELD_END,
     40573: _Rule(  # change streams on a standalone server
@@ -321,7 +298,6 @@ _RULES: dict[int, _Rule] = {
         "change streams need a replica set or a sharded cluster",
         "turn the server into a replica set; one of a single member is enough",
     ),
-    46841: _INTERRUPTED,  # ClientMarkedKilled
     51091: _Rule(StoreRejected, "invalid regular expression"),
     51108: _Rule(StoreRejected, "invalid option of a regular expression"),
     51246: _Rule(
@@ -329,20 +305,41 @@ _RULES: dict[int, _Rule] = {
         "a projection such as 'items.$' found no matching element",
         "add a condition on that array to the filter",
     ),
-    56846: _UNREACHABLE,  # ConfigServerUnreachable
     5626500: _Rule(
         StoreRejected,
         "$near and $nearSphere cannot be used here, such as for a count",
         "use $geoWithin with $center or $centerSphere",
     ),
-    4031700: _MEMORY,  # $facet beyond its bound
 }
 
-# Codes with several meanings: BadValue, and ChangeStreamFatalError.
-_BY_TEXT = {
+# Codes with several meanings, such as BadValue and TypeMismatch, by the text of the error.
+_BY_TEXT: dict[str, _Rule] = {
     "by zero": _Rule(StoreRejected, "an expression divides by zero"),
     "resume token was not found": _RESUME,  # the stages removed the event of the token
+    "valid BSON UTC datetime": _Rule(
+        StoreRejected,
+        "a document of a time series needs a date in the time field",
+        "the option timeField of the collection names the field",
+    ),
+    "on a time-series collection|is a timeseries collection": _Rule(
+        StoreRejected,
+        "a time series cannot change or delete single documents",
+        "change or delete all documents with some values of the metaField",
+    ),
+    "Cannot apply .*non-(numeric|integral) type": _Rule(
+        StoreRejected, "the update computes with a value that is no number", "$set a number first"
+    ),
+    "Cannot apply .*non-array|must be an array but is of type|element of non-array type": _Rule(
+        StoreRejected, "the update changes a list, but the value is none", "$set a list first"
+    ),
+    "positional operator did not find|No array filter found": _Rule(
+        StoreRejected,
+        "the update does not say which elements of the list it changes",
+        "use $[] for all of them, or a condition on the list in the filter and $",
+    ),
+    "operations to current value": _Rule(StoreRejected, "the number would have more than 64 bits"),
 }
+_VAGUE = (_QUERY, _VIEW, _RULES[280])
 _UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
 
 
@@ -357,8 +354,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, WTimeoutError):
         return _render(_UNCONFIRMED)
     if isinstance(error, OperationFailure):
-        rule = next((rule for text, rule in _BY_TEXT.items() if text in str(error)), None)
-        return _render(rule) if rule else explain(_code_of(error))
+        return explain(_code_of(error), str(error))
     cause = error.__cause__
     is_short_of_files = isinstance(cause, OSError) and cause.errno in _NO_DESCRIPTORS
     if isinstance(error, WaitQueueTimeoutError) or is_short_of_files:
@@ -425,9 +421,15 @@ def unreachable() -> DocgraphError:
     return _render(_UNREACHABLE)
 
 
-def explain(code: int | None) -> DocgraphError:
-    """Return the error for a code of the database, such as that of one element of many."""
-    return _render(_RULES.get(code or 0, _UNKNOWN))
+def explain(code: int | None, text: str = "") -> DocgraphError:
+    """Return the error for a code of the database, such as that of one element of many.
+
+    Other codes than vague ones say enough; their texts may contain values of documents.
+    """
+    rule = _RULES.get(code or 0, _UNKNOWN)
+    if rule is _UNKNOWN or rule in _VAGUE:
+        rule = next((one for known, one in _BY_TEXT.items() if re.search(known, text)), rule)
+    return _render(rule)
 
 
 def _render(rule: _Rule) -> DocgraphError:

@@ -318,6 +318,10 @@ class FastPath:
             lanes = self._lanes[pool] = PoolLanes(_count_readers(pool), longest)
         return lanes
 
+    def has_waited(self, since: float) -> bool:
+        """Return whether a read waits for a connection, or has since that time."""
+        return any(lanes.has_waited(since) for lanes in self._lanes.values())
+
     async def _send(
         self,
         server: Server,

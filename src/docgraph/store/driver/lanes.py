@@ -16,6 +16,7 @@ and one with many.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf, sqrt
@@ -187,6 +188,7 @@ class PoolLanes:
 
     def __init__(self, readers: int, longest: float | None) -> None:
         self._longest = longest
+        self._waited_at = -inf  # when a read stopped to wait for its turn
         self._most = max(1, readers * 3 // 4)
         self._limit = float(min(_FIRST_LIMIT, self._most))
         self._all = AdmissionQueue(1, _UNBOUNDED, "", longest)
@@ -208,6 +210,11 @@ class PoolLanes:
     def has_waiting(self) -> bool:
         """Whether a read waits for a connection."""
         return self._all.waiting > 0
+
+    def has_waited(self, since: float) -> bool:
+        """Return whether a read waits for its turn, or has since that time of `time.monotonic`."""
+        queues = (self._all, self._heavy, self._trials)
+        return self._waited_at >= since or any(one is not None and one.waiting for one in queues)
 
     @property
     def running(self) -> int:
@@ -280,6 +287,8 @@ class PoolLanes:
                 await queue.enter(wait.deadline.find_patience(self._longest), first=is_first)
         except Overloaded:
             raise PoolExhausted from None
+        finally:
+            self._waited_at = time.monotonic()
 
     def leave(self, *, is_heavy: bool) -> None:
         """End a turn."""

@@ -10,9 +10,9 @@ whose lengths or types contradict each other is `InvalidBSON`: no server sends i
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import bson
 from bson import Binary, DBRef, _encode_mapping
@@ -26,6 +26,8 @@ from docgraph.observe.events import UnreadableValue
 Options = CodecOptions[Document]
 
 _MAX_REPORTED: Final = 10  # documents of one answer
+_MAX_PATHS: Final = 1000  # of further flaws, only the document is stored
+_DOCUMENT_PATH: Final = 3  # cursor.firstBatch.<index>
 _LONGEST: Final = 200
 _LENGTH: Final = struct.Struct("<i")
 _HEAD: Final = _LENGTH.size
@@ -200,55 +202,97 @@ def encode_bson(
 
 def salvage(data: bytes, options: Options) -> tuple[Document, list[FieldPath]]:
     """Return the readable part of the document, and the paths of the unreadable values."""
-    flaws: list[FieldPath] = []
+    salvaged = _Salvage(data, options)
     try:
-        return _Salvage(options, flaws).read_document(data, ()), flaws
+        return dict(salvaged.read(0, len(data), (), len(data))), salvaged.flaws
     except (IndexError, RecursionError, ValueError, struct.error) as error:
         raise InvalidBSON("lengths that contradict each other") from error
 
 
 class _Salvage:
-    def __init__(self, options: Options, flaws: list[FieldPath]) -> None:
+    """Decodes runs of elements, and splits those that cannot be decoded.
+
+    A run inside of one that failed is decoded if it has half of its bytes at most, and is split
+    otherwise. So a document of many levels is not decoded again at each of them.
+    """
+
+    def __init__(self, data: bytes, options: Options) -> None:
+        self._data = data
         self._options = options
-        self._flaws = flaws
+        self.flaws: list[FieldPath] = []
 
-    def read_document(self, data: bytes, place: FieldPath) -> Document:
-        return {name: value for name, value in self._elements(data, place)}
+    def read(
+        self, start: int, end: int, place: FieldPath, failed: int
+    ) -> Iterable[tuple[str, Any]]:
+        """Return names and values of a container inside of a run of this size that failed."""
+        names, bounds = self._split(start, end, place)
+        values: list[Any] = []
+        runs = [(0, len(names), failed)]
+        while runs:
+            first, last, failed = runs.pop()
+            size = bounds[last] - bounds[first]
+            if size <= failed // 2:
+                try:
+                    values += self._decode(bounds[first], bounds[last])
+                    continue
+                except InvalidBSON:
+                    failed = size
+            if last - first == 1:
+                here = (*place, names[first])
+                values.append(self._read_value(bounds[first], bounds[last], here, failed))
+            else:
+                middle = (first + last) // 2
+                runs += (middle, last, failed), (first, middle, failed)
+        return zip(names, values, strict=True)
 
-    def _elements(self, data: bytes, place: FieldPath) -> list[tuple[str, Any]]:
-        found: list[tuple[str, Any]] = []
-        position, end = _HEAD, len(data) - 1
-        if _LENGTH.unpack_from(data)[0] != len(data) or data[end]:
+    def _split(self, start: int, end: int, place: FieldPath) -> tuple[list[str], list[int]]:
+        """Return the names of the elements, and the positions where each begins and ends."""
+        data = self._data
+        position = start + _HEAD
+        names, bounds = [], [position]
+        if _LENGTH.unpack_from(data, start)[0] != end - start or data[end - 1]:
             raise InvalidBSON("a document of another length")
-        while position < end:
-            kind = data[position]
+        while position < end - 1:
             stop = data.index(0, position + 1)
-            raw_name = data[position + 1 : stop]
-            name = raw_name.decode(errors="backslashreplace")
-            here = (*place, name)
-            if name.encode() != raw_name:
-                self._flaws.append(here)
-                name = _RawName(name)
-            start = stop + 1
-            position = start + size_of(kind, data, start)
-            if position > end:
+            names.append(self._decode_name(data[position + 1 : stop], place))
+            position = stop + 1 + size_of(data[position], data, stop + 1)
+            if position >= end:
                 raise InvalidBSON("a value that is longer than its document")
-            found.append((name, self._value(kind, data[start:position], here)))
-        return found
+            bounds.append(position)
+        return names, bounds
 
-    def _value(self, kind: int, raw: bytes, place: FieldPath) -> Any:
-        body = bytes([kind]) + b"v\0" + raw + b"\0"
+    def _decode(self, start: int, end: int) -> list[Any]:
+        """Let the driver decode a run of values, as an array: names are ignored."""
+        size = _LENGTH.pack(_HEAD + end - start + 1)
+        body = bytes([_ARRAY]) + _NAME + size + self._data[start:end] + b"\0\0"
+        found = bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)
+        return cast(list[Any], found["v"])
+
+    def _decode_name(self, raw: bytes, place: FieldPath) -> str:
         try:
-            return bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)["v"]
+            return raw.decode()
+        except UnicodeDecodeError:
+            name = _RawName(raw.decode(errors="backslashreplace"))
+            self._record((*place, name))
+            return name
+
+    def _read_value(self, start: int, end: int, place: FieldPath, failed: int) -> Any:
+        kind, value = self._data[start], self._data.index(0, start + 1) + 1
+        if kind == _OBJECT:
+            return dict(self.read(value, end, place, failed))
+        if kind == _ARRAY:
+            return [value for _, value in self.read(value, end, place, failed)]
+        try:
+            return self._decode(start, end)[0]
         except InvalidBSON:
-            if kind == _OBJECT:
-                return self.read_document(raw, place)
-            if kind == _ARRAY:
-                return [value for _, value in self._elements(raw, place)]
-        self._flaws.append(place)
+            self._record(place)
+        raw = self._data[value:end]
         if kind == _BINARY:
             return _RawBinary(raw[_HEAD + 1 :], raw[_HEAD])
         return _RawValue(raw[_HEAD:-1] if kind in _TEXTS else raw)
+
+    def _record(self, place: FieldPath) -> None:
+        self.flaws.append(place if len(self.flaws) < _MAX_PATHS else place[:_DOCUMENT_PATH])
 
 
 def find_end(data: bytes | memoryview, start: int) -> int:

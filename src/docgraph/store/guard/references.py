@@ -105,6 +105,8 @@ def _find_target(name: str, body: Any) -> Any:
     key = _TARGETS.get(name)
     # The test for a dict is not needed, but ten times as fast as the test for a mapping.
     if key is not None and (type(body) is dict or isinstance(body, Mapping)):
+        if name == "$unionWith" and "db" in body:  # next to `coll`, not below it
+            return {one: body[one] for one in _TARGET_KEYS if one in body}
         return body.get(key)
     return body if name == "$unionWith" else None
 

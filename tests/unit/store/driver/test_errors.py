@@ -193,3 +193,20 @@ def test_failed_element_of_a_bulk_write_is_described_in_our_words() -> None:
 def test_names_that_the_driver_refuses_are_the_callers_mistake() -> None:
     assert translate(InvalidName("collection names cannot be empty")).status == 400
     assert translate(CollectionInvalid("collection x already exists")).status == 409
+
+
+@pytest.mark.parametrize("code", [11000, 121, 13, 50, 112])
+def test_values_in_the_text_of_an_error_do_not_change_its_meaning(code: int) -> None:
+    """The text of a duplicate key contains the key."""
+    text = "dup key: { a: 'by zero, valid BSON UTC datetime, on a time-series collection' }"
+
+    found, plain = translate(OperationFailure(text, code)), translate(OperationFailure("", code))
+
+    assert (type(found), found.message) == (type(plain), plain.message)
+
+
+@pytest.mark.parametrize("code", [2, 16608, 4848401])
+def test_a_division_by_zero_is_named(code: int) -> None:
+    error = translate(OperationFailure("can't $divide by zero", code))
+
+    assert (error.status, error.message) == (400, "an expression divides by zero")

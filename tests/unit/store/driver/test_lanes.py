@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from math import inf
 from typing import Any
 
 import pytest
@@ -163,6 +165,24 @@ async def test_a_read_that_waits_uses_the_patience_of_its_request_once() -> None
     assert lanes.heavy == 1
     lanes.leave(is_heavy=True)
     assert not await lanes.enter(NO_WAIT, is_heavy=True)
+
+
+@pytest.mark.parametrize("is_heavy", [True, False])
+async def test_a_wait_is_known_while_it_lasts_and_afterwards(is_heavy: bool) -> None:
+    """Decision 51: whoever waits behind it is told of overload, also when it is over."""
+    lanes, started = PoolLanes(1, None), time.monotonic()
+    lanes.resize(1)
+    await lanes.enter(NO_WAIT, is_heavy=is_heavy)
+    assert not lanes.has_waited(started)
+
+    waiting = asyncio.create_task(lanes.enter(NO_WAIT, is_heavy=is_heavy))
+    await asyncio.sleep(0)
+    assert lanes.has_waited(inf)
+
+    lanes.leave(is_heavy=is_heavy)
+    assert await waiting
+    assert lanes.has_waited(started)
+    assert not lanes.has_waited(inf)
 
 
 async def test_a_heavy_read_without_a_connection_leaves_its_lane() -> None:

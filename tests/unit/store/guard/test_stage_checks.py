@@ -119,6 +119,7 @@ def test_place_of_an_operator_is_the_object_that_holds_it() -> None:
         {"$graphLookup": {"from": "posts", "startWith": "$a", "as": "c"}},
         {"$unionWith": "posts"},
         {"$unionWith": {"coll": "posts", "pipeline": [{"$match": {"a": 1}}]}},
+        {"$unionWith": {"db": "blog", "coll": "posts"}},
         {"$unionWith": "blog.archive"},
         {"$facet": {"a": [{"$count": "n"}], "b": [{"$limit": 1}]}},
     ],
@@ -136,6 +137,10 @@ def test_joins_inside_their_own_database_are_allowed(stage: dict[str, Any]) -> N
         {"$graphLookup": {"from": "other.posts", "startWith": "$a", "as": "c"}},
         {"$unionWith": "other.posts"},
         {"$unionWith": {"coll": "other.posts"}},
+        {"$unionWith": {"db": "other", "coll": "posts"}},
+        {"$unionWith": {"db": "blog", "coll": "system.users"}},
+        {"$graphLookup": {"from": {"db": "other", "coll": "posts"}, "startWith": 1, "as": "c"}},
+        {"$facet": {"a": [{"$unionWith": {"db": "other", "coll": "posts", "pipeline": []}}]}},
         {"$facet": {"a": [{"$unionWith": "other.posts"}]}},
         {"$lookup": {"from": "system.users", "as": "c", "pipeline": []}},
         {"$unionWith": "system.js"},
@@ -178,9 +183,11 @@ def test_databases_of_the_server_stay_closed_when_others_are_opened() -> None:
     policy = Policy(allow_cross_database=True)
 
     check([{"$lookup": {"from": {"db": "other", "coll": "posts"}, "as": "c"}}], policy)
+    check([{"$unionWith": {"db": "other", "coll": "posts"}}], policy)
     for target in ({"db": "admin", "coll": "x"}, {"db": "other", "coll": "system.users"}):
-        with pytest.raises(SecurityViolation, match="CROSS_DATABASE_ACCESS"):
-            check([{"$lookup": {"from": target, "as": "c"}}], policy)
+        for stage in ({"$lookup": {"from": target, "as": "c"}}, {"$unionWith": target}):
+            with pytest.raises(SecurityViolation, match="CROSS_DATABASE_ACCESS"):
+                check([stage], policy)
 
 
 @pytest.mark.parametrize(
@@ -189,6 +196,12 @@ def test_databases_of_the_server_stay_closed_when_others_are_opened() -> None:
 def test_join_that_names_no_collection_is_refused(target: Any) -> None:
     with pytest.raises(QueryError):
         check([{"$graphLookup": {"from": target, "as": "c"}}])
+
+
+@pytest.mark.parametrize("body", [{"db": 1, "coll": "a"}, {"db": "blog"}, {"db": None, "coll": 1}])
+def test_union_that_names_no_collection_is_refused(body: dict[str, Any]) -> None:
+    with pytest.raises(QueryError):
+        check([{"$unionWith": body}])
 
 
 def test_configured_lists_come_on_top_and_ignore_case() -> None:
