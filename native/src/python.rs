@@ -301,8 +301,9 @@ fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = data.cast_exact::<PyBytes>() {
         return Ok(bytes.clone());
     }
-    let buffer = PyBuffer::<u8>::get(data)?;
-    PyBytes::new_with(data.py(), buffer.len_bytes(), |target| buffer.copy_to_slice(data.py(), target))
+    PyBuffer::<u8>::get(data)?; // `bytes` also accepts other objects
+    let copy = data.py().get_type::<PyBytes>().call1((data,))?;
+    Ok(copy.cast_into()?)
 }
 
 /// Takes the body of a reply (OP_MSG) apart; a reply without a batch has no documents.
