@@ -168,6 +168,12 @@ fn open_list<'py>(list: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, PyBytes>
     list.iter().map(|one| Ok(one.cast_into::<PyBytes>()?)).collect()
 }
 
+/// The size of all documents in bytes; None if some of them are decoded.
+#[pyfunction]
+fn measure(documents: &Bound<PyList>) -> Option<usize> {
+    documents.iter().map(|one| one.cast_exact::<PyBytes>().ok().map(|data| data.as_bytes().len())).sum()
+}
+
 /// Documents with these fields only, decoded together by the driver's `decode`.
 #[pyfunction]
 fn view<'py>(
@@ -576,6 +582,7 @@ fn docgraph_native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("Misfit", module.py().get_type::<Misfit>())?;
     module.add_class::<Batch>()?;
     module.add_class::<Program>()?;
+    module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(read_field, module)?)?;
     module.add_function(wrap_pyfunction!(view, module)?)?;
     module.add_function(wrap_pyfunction!(join_lists, module)?)?;

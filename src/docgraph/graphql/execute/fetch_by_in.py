@@ -40,7 +40,6 @@ FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
 
-_RAW = frozenset({bytes})
 _WITHOUT_TEXT = frozenset(
     {int, Int64, float, bool, Decimal128, ObjectId, datetime, DatetimeMS, bytes, Binary, Timestamp}
 )
@@ -358,7 +357,7 @@ def _join_raw(fetch: Fetch, batch: _Batch, documents: Sequence[Any], limit: int)
     native, join = find_native(), batch.sides[0].join
     if native is None or batch.all_keys is None or len(join.path) > 1:
         return None
-    if not documents or not _RAW.issuperset(map(type, documents)):
+    if not documents or native.measure(documents) is None:
         return None
     try:
         if fetch.is_list:
