@@ -94,7 +94,7 @@ def decode_reply(
 
 
 def _decode_cursor(payload: bytes | memoryview, options: Options) -> Document | None:
-    """Decode a successful response without the times of the cluster, which nobody reads."""
+    """Decode a successful response without the times of the cluster, which are not used."""
     place, size = _HEAD + len(_CURSOR), len(payload)
     if payload[_HEAD:place] != _CURSOR or size <= place + _HEAD:
         return None

@@ -151,7 +151,7 @@ class KeptStage(dict[str, Any]):
     sound: tuple[Policy, str, frozenset[str]]  # set where nothing was to be rejected
 
 
-_STAGES: Final = frozenset({dict, KeptStage})
+_STAGES: Final[frozenset[type]] = frozenset({dict, KeptStage})
 
 
 def _lower(names: Iterable[str]) -> frozenset[str]:
