@@ -35,9 +35,14 @@ pub const MISSING: Value<'static> = Value { kind: NULL, data: &[] };
 
 impl<'a> Value<'a> {
     pub fn text(&self) -> Fit<&'a str> {
+        parse_utf8(self.text_bytes()?)
+    }
+
+    /// The bytes of a text, which may be no valid UTF-8.
+    pub fn text_bytes(&self) -> Fit<&'a [u8]> {
         let end = self.data.len().checked_sub(1).ok_or(MALFORMED)?;
         match (self.data.get(4..end), self.data.last()) {
-            (Some(bytes), Some(0)) => parse_utf8(bytes),
+            (Some(bytes), Some(0)) => Ok(bytes),
             _ => Err(MALFORMED),
         }
     }

@@ -1,6 +1,6 @@
 //! Writes JSON texts of single values, byte for byte as the Python lane does.
 
-use crate::bson::{Fit, Misfit};
+use crate::bson::{parse_utf8, Fit, Misfit};
 
 const CHUNK: usize = 16;
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -33,10 +33,27 @@ const ESCAPES: [u8; 256] = {
     table
 };
 
-pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
-    out.reserve(rest.len() + 2);
+/// A text of the database, which may be no valid UTF-8.
+pub fn write_text(out: &mut Vec<u8>, bytes: &[u8]) -> Fit<()> {
+    out.reserve(bytes.len() + 2);
     out.push(b'"');
+    let (plain, rest) = bytes.split_at(count_plain(bytes));
+    out.extend_from_slice(plain);
+    if !rest.is_empty() {
+        write_escaped(out, parse_utf8(rest)?);
+    }
+    out.push(b'"');
+    Ok(())
+}
+
+pub fn write_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    write_escaped(out, text);
+    out.push(b'"');
+}
+
+fn write_escaped(out: &mut Vec<u8>, text: &str) {
+    let mut rest = text.as_bytes();
     loop {
         let place = find_escape(rest);
         out.extend_from_slice(&rest[..place]);
@@ -49,10 +66,28 @@ pub fn write_string(out: &mut Vec<u8>, text: &str) {
         }
         rest = &rest[place + 1..];
     }
-    out.push(b'"');
 }
 
-/// Where the first byte is that needs an escape; the compiler checks a chunk in a few instructions.
+/// How many bytes at the start are ASCII without escapes; the compiler checks a chunk in a few instructions.
+fn count_plain(bytes: &[u8]) -> usize {
+    let is_plain = |byte: &u8| (*byte as i8 >= 0x20) & (*byte != b'"') & (*byte != b'\\');
+    let are_plain = |chunk: &[u8]| chunk.iter().fold(true, |plain, byte| plain & is_plain(byte));
+    let mut start = 0;
+    while let Some(chunk) = bytes.get(start..start + CHUNK) {
+        if !are_plain(chunk) {
+            break;
+        }
+        start += CHUNK;
+    }
+    // The last bytes of a longer text as a whole chunk, of which some were checked before.
+    if start > 0 && start + CHUNK > bytes.len() && are_plain(&bytes[bytes.len() - CHUNK..]) {
+        return bytes.len();
+    }
+    let rest = &bytes[start..];
+    start + rest.iter().position(|byte| !is_plain(byte)).unwrap_or(rest.len())
+}
+
+/// Where the first byte is that needs an escape.
 fn find_escape(bytes: &[u8]) -> usize {
     let is_plain = |chunk: &&[u8]| {
         chunk.iter().fold(true, |plain, byte| plain & (*byte >= 0x20) & (*byte != b'"') & (*byte != b'\\'))

@@ -366,7 +366,7 @@ pub fn find_value<'a>(document: &'a [u8], path: &[Step]) -> Fit<Value<'a>> {
 
 fn write_scalar(out: &mut Vec<u8>, scalar: Scalar, value: Value, mode: Mode, depth: usize) -> Fit<()> {
     match (scalar, value.kind) {
-        (Scalar::String | Scalar::Id, TEXT) => write_string(out, value.text()?),
+        (Scalar::String | Scalar::Id, TEXT) => write_text(out, value.text_bytes()?)?,
         (Scalar::String | Scalar::Id, OBJECT_ID) => {
             wrap(out, "", true, |out| Ok(write_hex(out, value.data)))?;
         }

@@ -168,6 +168,12 @@ fn open_list<'py>(list: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, PyBytes>
     list.iter().map(|one| Ok(one.cast_into::<PyBytes>()?)).collect()
 }
 
+/// The size of all documents in bytes; None if some of them are decoded.
+#[pyfunction]
+fn measure(documents: &Bound<PyList>) -> Option<usize> {
+    documents.iter().map(|one| one.cast_exact::<PyBytes>().ok().map(|data| data.as_bytes().len())).sum()
+}
+
 /// Documents with these fields only, decoded together by the driver's `decode`.
 #[pyfunction]
 fn view<'py>(
@@ -301,8 +307,9 @@ fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = data.cast_exact::<PyBytes>() {
         return Ok(bytes.clone());
     }
-    let buffer = PyBuffer::<u8>::get(data)?;
-    PyBytes::new_with(data.py(), buffer.len_bytes(), |target| buffer.copy_to_slice(data.py(), target))
+    PyBuffer::<u8>::get(data)?; // `bytes` also accepts other objects
+    let copy = data.py().get_type::<PyBytes>().call1((data,))?;
+    Ok(copy.cast_into()?)
 }
 
 /// Takes the body of a reply (OP_MSG) apart; a reply without a batch has no documents.
@@ -575,6 +582,7 @@ fn docgraph_native(module: &Bound<PyModule>) -> PyResult<()> {
     module.add("Misfit", module.py().get_type::<Misfit>())?;
     module.add_class::<Batch>()?;
     module.add_class::<Program>()?;
+    module.add_function(wrap_pyfunction!(measure, module)?)?;
     module.add_function(wrap_pyfunction!(read_field, module)?)?;
     module.add_function(wrap_pyfunction!(view, module)?)?;
     module.add_function(wrap_pyfunction!(join_lists, module)?)?;

@@ -65,7 +65,7 @@ pub fn wrap(
 pub fn write_whole(out: &mut Vec<u8>, value: Value, mode: Mode, depth: usize) -> Fit<()> {
     match value.kind {
         DOUBLE => write_float(out, value.double()?, mode)?,
-        TEXT => write_string(out, value.text()?),
+        TEXT => write_text(out, value.text_bytes()?)?,
         DOCUMENT => write_object(out, value.elements()?, mode, &[], depth)?,
         ARRAY => write_array(out, value.elements()?, mode, depth)?,
         BINARY => write_binary(out, value, mode)?,
@@ -107,7 +107,7 @@ pub fn write_object(
         }
         out.push(mark);
         mark = b',';
-        write_string(out, parse_utf8(name)?);
+        write_text(out, name)?;
         out.push(b':');
         write_whole(out, value, mode, depth + 1)?;
     }

@@ -98,6 +98,8 @@ class NativeLane(NamedTuple):
     build_whole: Callable[[str, Sequence[str]], NativeProgram]
     # Of programs by the text of a field that decides which one renders a document.
     build_choice: Callable[[str, Mapping[str, NativeProgram]], NativeProgram]
+    # The size of all documents in bytes; None if some are no `bytes`.
+    measure: Callable[[Sequence[Any]], int | None]
     # The values of a field of each document, and documents with some of their fields.
     read_field: Callable[[Sequence[bytes], str, Decode, object], list[Any]]
     view: Callable[[Sequence[bytes], Sequence[str], Decode], list[Any]]
@@ -176,6 +178,7 @@ def _import_lane() -> _LoadResult:
             program,
             program.whole,
             program.choice,
+            module.measure,
             module.read_field,
             module.view,
             module.join_lists,

@@ -6,7 +6,7 @@ Callers must work without them: the result is None for views and without the dat
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
@@ -120,7 +120,7 @@ class CollectionStats:
         self._indexes = LoadingCache[CollectionName, tuple[Index, ...] | None](_KEPT, _TTL)
         self._collations = LoadingCache[CollectionName, bytes | None](_KEPT, _TTL)
         self._operators = LoadingCache[tuple[str, str], bool](_KEPT)
-        self._sorting = LoadingCache[bytes, frozenset[str] | None](_KEPT, _TTL)
+        self._sorting = LoadingCache[Hashable, frozenset[str] | None](_KEPT, _TTL)
 
     async def count(self, db: str, collection: str) -> int | None:
         """Return the estimated number of documents; 0 if the collection does not exist."""
@@ -159,17 +159,18 @@ class CollectionStats:
 
         A single one also provides it when the query names it as its hint.
         """
-        try:
-            key = encode_bson({"db": place[0], **command})
-        except BSONError:
-            return None  # the query will say what is wrong
-        if len(key) > _SHORT:
-            key = sha256(key).hexdigest().encode()
+        key: Hashable = (*place, command.get("limit"), *command["sort"].items())
+        if command["filter"] or "hint" in command:
+            try:
+                encoded = encode_bson({"db": place[0], **command})
+            except BSONError:
+                return None  # the query will say what is wrong
+            key = sha256(encoded).digest() if len(encoded) > _SHORT else encoded
         known = self._sorting.peek(key)
         if known is not None:
             return known
 
-        async def load(_: bytes) -> frozenset[str] | None:
+        async def load(_: Hashable) -> frozenset[str] | None:
             names = await self._explain(place, command)
             if not names or len(names) > 1 or "hint" in command:
                 return names

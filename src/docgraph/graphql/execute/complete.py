@@ -130,12 +130,13 @@ async def render_objects(
     native = find_native()
     if program is None or native is None or any([column.damaged for column in columns]):
         return None
-    if not _RAW.issuperset(map(type, documents)):
-        return None
+    size = native.measure(documents)
+    if size is None:
+        return None  # some are decoded
     texts = [_encode(column) for column in columns]
     most = run.limits.response_bytes
     limit = min(most, _COPIES * most - run.rendered_bytes)
-    is_small = sum(map(len, documents)) <= _PORTION
+    is_small = size <= _PORTION
     are_lists = ends is not None and is_small
     try:
         if ends is not None and is_small:

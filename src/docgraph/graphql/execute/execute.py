@@ -37,7 +37,7 @@ from docgraph.graphql.execute.complete import (
 from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.document_estimate import check_estimate
 from docgraph.graphql.execute.embedded_lists import Elements
-from docgraph.graphql.execute.execution import PreparedFetch, Run
+from docgraph.graphql.execute.execution import KeptFetch, PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
@@ -67,6 +67,7 @@ from docgraph.runtime import Lane
 from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
 from docgraph.store import Store
+from docgraph.store.collection_stats import Index
 from docgraph.variables import Resolvers, Scope, Variables
 
 __all__ = ["Result", "execute", "prepare"]
@@ -268,7 +269,14 @@ def prepare_fetches(
 ) -> None:
     """Coerce the arguments of every fetch, and read its window if all parents share it."""
     for fetch in tree.fetches:
-        run.prepared[id(fetch)] = _prepare(fetch, variables, predefined, run)
+        kept: KeptFetch | None = fetch.kept.get(run.extra)
+        if kept is not None and kept.bounds is run.bounds and predefined is _NO_VARIABLES:
+            run.prepared[id(fetch)] = kept.prepared
+            continue
+        prepared = run.prepared[id(fetch)] = _prepare(fetch, variables, predefined, run)
+        is_fixed = fetch.arguments.is_fixed and predefined is _NO_VARIABLES
+        if is_fixed and prepared.failure is None:
+            fetch.kept[run.extra] = KeptFetch(run.bounds, prepared)
 
 
 async def prepare_orders(tree: PlanTree, run: Run) -> None:
@@ -280,10 +288,24 @@ async def prepare_orders(tree: PlanTree, run: Run) -> None:
         prepared, mapping = run.prepared[id(fetch)], fetch.mapping
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
-            window = prepared.window and order_window(
-                prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
-            )
-            run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
+            run.prepared[id(fetch)] = _order(fetch, prepared, indexes, run)
+
+
+def _order(
+    fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index] | None, run: Run
+) -> PreparedFetch:
+    kept: KeptFetch | None = fetch.kept.get(run.extra)
+    if kept is None or kept.prepared is not prepared:
+        kept = None
+    elif kept.ordered is not None and kept.ordered.indexes is indexes:
+        return kept.ordered
+    window = prepared.window and order_window(
+        prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
+    )
+    ordered = prepared._replace(indexes=indexes, window=window)
+    if kept is not None:
+        kept.ordered = ordered
+    return ordered
 
 
 def _prepare(

@@ -29,6 +29,7 @@ from docgraph.runtime import Lane
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
 from docgraph.store.driver.portions import RawTake
+from docgraph.store.guard.stage_checks import KeptStage
 from docgraph.variables import Scope, matches_nothing
 
 CONCURRENT_COMMANDS = 8
@@ -56,6 +57,16 @@ class PreparedFetch(NamedTuple):
         if matches_nothing(where):
             return where
         return combine([*filters, where]) if where or len(filters) > 1 else filters[0]
+
+
+@dataclass(slots=True)
+class KeptFetch:
+    """A prepared fetch that depends on no variables, so that all requests share it."""
+
+    bounds: PageLimits
+    prepared: PreparedFetch
+    ordered: PreparedFetch | None = None  # the same by the indexes of its collection
+    lookup: tuple[PreparedFetch, KeptStage] | None = None  # the stage that includes it
 
 
 @dataclass(slots=True)

@@ -44,7 +44,6 @@ FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
 
-_RAW = frozenset({bytes})
 _WITHOUT_TEXT = SINGLE_TYPES - {str}
 
 JoinValues = dict[EqualityKey, Any]  # a join key, and the value that represents it in a command
@@ -360,7 +359,7 @@ def _join_raw(fetch: Fetch, batch: _Batch, documents: Sequence[Any], limit: int)
     native, join = find_native(), batch.sides[0].join
     if native is None or batch.all_keys is None or len(join.path) > 1:
         return None
-    if not documents or not _RAW.issuperset(map(type, documents)):
+    if not documents or native.measure(documents) is None:
         return None
     try:
         if fetch.is_list:

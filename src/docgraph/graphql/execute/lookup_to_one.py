@@ -16,9 +16,10 @@ from docgraph.graphql.conditions import combine, is_comparable
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.batched_queries import Find
-from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.execution import KeptFetch, PreparedFetch, Run
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
+from docgraph.store.guard.stage_checks import KeptStage
 from docgraph.variables import matches_nothing
 
 
@@ -34,7 +35,7 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     folds = [
         (fold, lookup)
         for fold in fetch.folds
-        if (lookup := _build_lookup(fold, run)) and await _compares_alike(fetch, fold.fetch, run)
+        if (lookup := _find_lookup(fold, run)) and await _compares_alike(fetch, fold.fetch, run)
     ]
     if matches_nothing(filter_) or not folds:
         return await fetch_per_parent(fetch, [None], None, run)
@@ -44,7 +45,7 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     several = bool(query.narrow())
     window = query.widen().window if several else prepared.window
     pipeline = [{"$match": filter_}, *window.stages]
-    pipeline += [{"$lookup": lookup} for _, lookup in folds]
+    pipeline += [lookup for _, lookup in folds]
     try:
         run.record(fetch, filter_)
         stages = [*pipeline, {"$project": shown}]
@@ -69,10 +70,23 @@ async def _compares_alike(fetch: Fetch, other: Fetch, run: Run) -> bool:
     return collation is not None and collation == await stats.collation(its.db, its.collection)
 
 
-def _build_lookup(fold: Fold, run: Run) -> Document | None:
-    """Return the body of the `$lookup`; None if the relation must be fetched separately."""
+def _find_lookup(fold: Fold, run: Run) -> KeptStage | None:
+    """Return the stage of a relation; None if the relation must be fetched separately."""
+    prepared = run.prepared[id(fold.fetch)]
+    kept: KeptFetch | None = fold.fetch.kept.get(run.extra)
+    if kept is not None and kept.lookup is not None and kept.lookup[0] is prepared:
+        return kept.lookup[1]
+    body = _build_lookup(fold, prepared)
+    if body is None:
+        return None
+    stage = KeptStage({"$lookup": body})
+    if kept is not None and (prepared is kept.prepared or prepared is kept.ordered):
+        kept.lookup = (prepared, stage)
+    return stage
+
+
+def _build_lookup(fold: Fold, prepared: PreparedFetch) -> Document | None:
     fetch = fold.fetch
-    prepared = run.prepared[id(fetch)]
     if prepared.failure is not None or prepared.window is None or fetch.relation.rest is None:
         return None
     try:
@@ -94,11 +108,12 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
 
 
 def _record_lookup(
-    fetch: Fetch, fold: Fold, lookup: Document, documents: list[Document], run: Run
+    fetch: Fetch, fold: Fold, lookup: KeptStage, documents: list[Document], run: Run
 ) -> None:
     """Record that a relation reads the documents with the keys of its parents."""
     (join,) = fold.fetch.relation.joins
-    rest: Document = next((one["$match"] for one in lookup["pipeline"] if "$match" in one), {})
+    stages = lookup["$lookup"]["pipeline"]
+    rest: Document = next((one["$match"] for one in stages if "$match" in one), {})
     for parent in documents:
         key = join.get(parent)
         if key is not None and unpack_lookup(fold.fetch, parent) is not None:

@@ -70,6 +70,11 @@ class FieldArguments:
     is_simple: bool = True
     built: tuple[tuple[str, ReadArgument], ...] = ()
 
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the values do not depend on variables."""
+        return self.is_simple and not self.direct and not self.built
+
     def coerce(self, variables: VariableValues) -> Mapping[str, Any]:
         """Return the values; raise `FieldFailure` for one that does not fit the argument's type."""
         if not self.is_simple:

@@ -133,6 +133,8 @@ class Fetch:
     folds: tuple[Fold, ...] = ()
     connection: ConnectionParts | None = None
     orders: dict[Any, Any] = field(default_factory=dict, repr=False)  # cached
+    # Cached, one for requests that report limits and one for others: `KeptFetch`.
+    kept: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def is_list_type(self) -> bool:

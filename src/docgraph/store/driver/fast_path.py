@@ -216,7 +216,9 @@ class FastPath:
         deadline: Deadline = NO_WAIT.deadline,
     ) -> Document:
         """Return the response of that server; a large batch in it is a `RawBatch`."""
-        lanes, _ = await self._enter(server.pool, NO_WAIT, is_heavy=False)
+        lanes = self._find_lanes(server.pool)
+        lanes.resize(_count_usable(server.pool))
+        await lanes.enter(NO_WAIT, is_heavy=False)
         try:
             reply, size = await self._send(server, lanes, db, command, preference, Wait(deadline))
             is_crowded = await self._share_if_crowded(size)
@@ -235,7 +237,7 @@ class FastPath:
         The database ends a trial that takes long, if there are others. Its time limit also holds
         for all batches of its cursor: a result of several batches is read again, too.
         """
-        server = await self._select(preference, next(iter(command)))
+        server = self._recall(preference) or await self._select(preference, next(iter(command)))
         lanes = self._find_lanes(server.pool)
         if not await lanes.begin_trial(cost, wait, is_first="find" in command):
             return None
@@ -275,9 +277,13 @@ class FastPath:
         up the only retry of the read without its fault.
         """
         while True:
-            server = await self._select(preference, next(iter(command)))
+            server = self._recall(preference) or await self._select(preference, next(iter(command)))
             is_heavy = cost is not None and cost.is_heavy and not is_trial
-            lanes, has_waited = await self._enter(server.pool, wait, is_heavy=is_heavy)
+            lanes = self._find_lanes(server.pool)
+            lanes.resize(_count_usable(server.pool))
+            has_waited = not lanes.try_enter(is_heavy=is_heavy)
+            if has_waited:
+                has_waited = await lanes.enter(wait, is_heavy=is_heavy)
             if not has_waited or server.pool.state == PoolState.READY:
                 break
             _leave(lanes, server.pool, is_heavy=is_heavy)
@@ -304,12 +310,6 @@ class FastPath:
         if is_crowded:
             await self._share.enter(size)
         return is_crowded
-
-    async def _enter(self, pool: Pool, wait: Wait, *, is_heavy: bool) -> tuple[PoolLanes, bool]:
-        """Enter a lane to the connections of a server; return whether the read had to wait."""
-        lanes = self._find_lanes(pool)
-        lanes.resize(_count_usable(pool))
-        return lanes, await lanes.enter(wait, is_heavy=is_heavy)
 
     def _find_lanes(self, pool: Pool) -> PoolLanes:
         lanes = self._lanes.get(pool)
@@ -390,11 +390,14 @@ class FastPath:
             rest, documents = split_batch(payload)
         return decode_reply(rest, self._options, db, command), documents
 
+    def _recall(self, preference: _ServerMode) -> Server | None:
+        """Return the primary; None if it is not wanted, or the topology has changed since."""
+        if preference.mode or self._primary is None:
+            return None
+        return self._primary if self._known is self._client._topology.description else None
+
     async def _select(self, preference: _ServerMode, name: str) -> Server:
-        """Return the server to use; the primary stays the same until the topology changes."""
-        primary = None if preference.mode else self._primary
-        if primary is not None and self._known is self._client._topology.description:
-            return primary
+        """Return the server to use."""
         if _find_topology(self._client) is None:
             return await self._client._select_server(preference, None, name)
         known = self._client._topology.description

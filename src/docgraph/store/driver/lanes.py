@@ -262,6 +262,10 @@ class PoolLanes:
             self._trials.leave()
         cost.end_trial()
 
+    def try_enter(self, *, is_heavy: bool) -> bool:
+        """Enter without waiting, if that is possible."""
+        return not is_heavy and self._all.try_enter()
+
     async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
         """Wait for a turn in the order of arrival; return whether the read had to wait."""
         has_waited = is_heavy and not self._heavy.try_enter()

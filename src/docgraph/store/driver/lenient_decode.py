@@ -32,6 +32,8 @@ _LONGEST: Final = 200
 _LENGTH: Final = struct.Struct("<i")
 _HEAD: Final = _LENGTH.size
 _NAME: Final = b"v\0"
+_CURSOR: Final = b"\x03cursor\0"
+_OK: Final = b"\x01ok\0" + struct.pack("<d", 1.0)
 _CURSOR_COMMANDS: Final = frozenset({"find", "aggregate", "getMore"})
 _DOCUMENTS: Final = frozenset({dict, DBRef})  # a document may look like a reference
 _OBJECT, _ARRAY, _BINARY = 0x03, 0x04, 0x05
@@ -85,11 +87,24 @@ def decode_reply(
 ) -> Document:
     """Return the response to a read command."""
     try:
-        return bson.decode(payload, options)
+        return _decode_cursor(payload, options) or bson.decode(payload, options)
     except InvalidBSON:
         reply, flaws = salvage(bytes(payload), options)
     _report((db, _collection_of(command)), _by_document(reply, flaws))
     return reply
+
+
+def _decode_cursor(payload: bytes | memoryview, options: Options) -> Document | None:
+    """Decode a successful response without the times of the cluster, which are not used."""
+    place, size = _HEAD + len(_CURSOR), len(payload)
+    if payload[_HEAD:place] != _CURSOR or size <= place + _HEAD:
+        return None
+    end = place + _LENGTH.unpack_from(payload, place)[0]
+    if payload[end : end + len(_OK)] != _OK:
+        return None
+    if _LENGTH.unpack_from(payload)[0] != size or payload[-1]:
+        return None  # its lengths contradict each other
+    return {"cursor": bson.decode(payload[place:end], options), "ok": 1.0}
 
 
 def _by_document(reply: Document, flaws: list[FieldPath]) -> dict[str, list[FieldPath]]:

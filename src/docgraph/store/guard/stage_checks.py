@@ -143,6 +143,16 @@ class Policy:
         )
 
 
+class KeptStage(dict[str, Any]):
+    """A stage for many requests that is never changed: it is checked once for each policy."""
+
+    __slots__ = ("sound",)
+    sound: tuple[Policy, str, frozenset[str]]  # set where nothing was to be rejected
+
+
+_STAGES: Final[frozenset[type]] = frozenset({dict, KeptStage})
+
+
 def _lower(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
@@ -206,14 +216,25 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
 
     In uncertain cases it is False, and the slower pass, which knows all locations, decides.
     """
+    if policy.stages or type(pipeline) is not list:
+        return False
+    mark = (policy, db, allowed)
+    unknown = [one for one in pipeline if type(one) is not KeptStage or not _has_mark(one, mark)]
     try:
-        return (
-            not policy.stages
-            and _has_sound_stages(pipeline, db, allowed)
-            and not has_key(pipeline, _join(policy.refused, COSTLY_VALUES))
+        is_sound = _has_sound_stages(unknown, db, allowed) and not has_key(
+            unknown, _join(policy.refused, COSTLY_VALUES)
         )
     except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
         return False
+    for stage in unknown if is_sound else ():
+        if type(stage) is KeptStage:
+            stage.sound = mark
+    return is_sound
+
+
+def _has_mark(stage: KeptStage, mark: tuple[Policy, str, frozenset[str]]) -> bool:
+    known = getattr(stage, "sound", None)
+    return known is not None and known[0] is mark[0] and known[1] == mark[1] and known[2] is mark[2]
 
 
 def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
@@ -221,7 +242,8 @@ def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
     if type(pipeline) is not list:
         return False
     for stage in pipeline:
-        ((name, body),) = stage.items() if type(stage) is dict and len(stage) == 1 else [("", None)]
+        is_usual = type(stage) in _STAGES and len(stage) == 1
+        ((name, body),) = stage.items() if is_usual else [("", None)]
         if name not in allowed:
             return False
         if name in READING_MORE:
