@@ -127,7 +127,7 @@ def _leave_queue_before(handle: Callable[..., Awaitable[Any]]) -> Callable[..., 
 _ANSWERS: Final = (Body, Stream, Upgrade, Takeover)
 _BYTES: Final = (bytes, bytearray, memoryview)
 _STATUS: Final = range(100, 600)
-_PAIR: Final = [str, str]
+_PAIR: Final = (str, str)
 
 
 def check_answer(answer: object, giver: Plugin) -> Answer:
@@ -152,8 +152,10 @@ def _is_usual(body: Body) -> bool:
 
 
 def _are_pairs(headers: Iterable[object]) -> bool:
-    for one in headers:  # noqa: SIM110 - it is a part of every answer
-        if not isinstance(one, tuple) or [*map(type, one)] != _PAIR:
+    for one in headers:
+        if type(one) is not tuple or len(one) != len(_PAIR):
+            return False
+        if type(one[0]) is not str or type(one[1]) is not str:
             return False
     return True
 

@@ -53,10 +53,10 @@ class Miss:
     recorder: DependencyRecorder | None = None  # if its answer is stored
     mark: WatchMark
     counted: Sequence[int]  # writes by slot, see `AnswerStore.put`
+    status = "fwd=miss; detail=first"
 
-    def __init__(self, key: bytes, status: str, began: float, writes: int) -> None:
+    def __init__(self, key: bytes, began: float, writes: int) -> None:
         self.key = key  # empty: no one waits
-        self.status = status
         self.began = began
         self.writes = writes  # through this instance, before its first command
 
@@ -121,6 +121,8 @@ class AnswerCache:
         flight = self._flights.get(key)
         if flight is not None and self._may_share(flight):
             return None
+        if self.answers.is_first(key):
+            return self._begin(key, _FIRST)
         return self._find_stored(key, plan, tree)
 
     async def find(
@@ -147,27 +149,27 @@ class AnswerCache:
             if content is not None:
                 emit(_COLLAPSED)
                 return CachedBody(Body(200, content, self._media_type), "fwd=miss; collapsed")
+        if self.answers.is_first(key):
+            return self._begin(key, _FIRST)
         return self._find_stored(key, plan, tree)
 
     def _find_stored(self, key: bytes, plan: Plan, tree: PlanTree) -> CachedBody | Miss:
         """Return the answer to a request that was missed before, or let the caller execute it."""
-        answers = self.answers
-        if answers.is_first(key):
-            return self._begin(key, "fwd=miss; detail=first", _FIRST)
         mark = self._watch.begin_now(tree.collections)
         if mark is None:
             return bypass(self._watch.bypass_reason)
         options = plan.app.definition.cache
-        found = answers.find(key, None if options is None else options.max_age)
+        found = self.answers.find(key, None if options is None else options.max_age)
         if found is not None:
             emit(_HIT)
             entry, age = found
             return CachedBody(Body(200, entry.content, self._media_type), "hit", int(age))
-        if answers.is_first(key):  # an answer that was never used was dropped just now
-            return self._begin(key, "fwd=miss; detail=first", _FIRST)
-        miss = self._begin(key, "fwd=miss", _MISS)
-        miss.mark, miss.counted = mark, answers.begin(key)
+        if self.answers.is_first(key):  # an answer that was never used was dropped just now
+            return self._begin(key, _FIRST)
+        miss = self._begin(key, _MISS)
+        miss.mark, miss.counted = mark, self.answers.begin(key)
         miss.recorder = DependencyRecorder(self._watch.sources)
+        miss.status = "fwd=miss"
         return miss
 
     def _may_share(self, flight: Miss) -> bool:
@@ -178,11 +180,11 @@ class AnswerCache:
         is_recent = elapsed() - flight.began <= self._watch.max_lag
         return is_recent and self._generations.read("writes") == flight.writes
 
-    def _begin(self, key: bytes, status: str, use: CacheUsed) -> Miss:
+    def _begin(self, key: bytes, use: CacheUsed) -> Miss:
         """Begin an execution, for all who will wait for it."""
         emit(use)
         # Another one in progress is not shared any more: requests that come later share this one.
-        miss = self._flights[key] = Miss(key, status, elapsed(), self._generations.read("writes"))
+        miss = self._flights[key] = Miss(key, elapsed(), self._generations.read("writes"))
         return miss
 
     async def keep(self, miss: Miss, recorder: DependencyRecorder, content: bytes) -> None:
@@ -213,7 +215,7 @@ class AnswerCache:
             return "large-request"
         if not tree.fetches:
             return "no-data"
-        if find_untrackable(tree, self.resolvers):
+        if tree.untrackable.get(self.resolvers) != "" and find_untrackable(tree, self.resolvers):
             return "untrackable"
         if exchange.permission is None and not self.interceptors:
             return ""
@@ -224,8 +226,9 @@ class AnswerCache:
 def bypass(reason: str) -> Miss:
     """Let the caller execute an operation without the cache."""
     emit(CacheUsed("bypass", reason))
-    status = "fwd=request" if reason == "request" else f"fwd=bypass; detail={reason}"
-    return Miss(b"", status, 0, 0)
+    miss = Miss(b"", 0, 0)
+    miss.status = "fwd=request" if reason == "request" else f"fwd=bypass; detail={reason}"
+    return miss
 
 
 def _wants_refresh(exchange: Exchange) -> bool:

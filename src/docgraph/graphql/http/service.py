@@ -251,8 +251,10 @@ class GraphqlService(Service):
 
     def may_explain(self, account: Account | None) -> bool:
         """Return whether a caller may see the collections, indexes and counts behind a query."""
+        if account is None:
+            return False
         roles = (self._root_role,) if self.config.explain is None else self.config.explain
-        return account is not None and not set(roles).isdisjoint(account.roles)
+        return not set(roles).isdisjoint(account.roles)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """Render the error in the shape of GraphQL, whatever went wrong."""
