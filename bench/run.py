@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
-from bench import agents, cached, lists, logins, people, questions, row_filters, streams
+from bench import agents, cached, lists, load, logins, people, questions, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -146,6 +146,21 @@ def format_pair(own: Result, rival: Result) -> str:
 
 def print_cached(uri: str, args: argparse.Namespace) -> None:
     """W17: hits beside a request without data, misses beside the same app without a cache."""
+    if wanted(cached.HITS, args):
+        print_hits(uri, args)
+    print(f"{'':16} {'cpu ms':>10}   without a cache, quotient, bar {MISS_BAR}")
+    turns = max(cached.LEAST_TURNS, int(args.seconds * args.rounds / cached.TURN_SECONDS))
+    with running_docgraph(uri, cached.FEW_FIT) as docgraph:
+        for plain, missed in wanted_misses(args):
+            before, after = time_misses(plain, missed, docgraph, turns, args.connections)
+            pairs = compare_pairs(after, before).render()
+            print(
+                f"{missed.id:16} {median(after):10.3f}   {median(before):.3f}, {pairs}", flush=True
+            )
+
+
+def print_hits(uri: str, args: argparse.Namespace) -> None:
+    """Hits beside a request without data."""
     print(f"{'':16} {'docgraph/s':>10}   cpu ms   of the rate of W0, bar {HIT_BAR}")
     with running_docgraph(uri) as docgraph:
         first = 0.0
@@ -154,18 +169,36 @@ def print_cached(uri: str, args: argparse.Namespace) -> None:
             first = first or own.rate
             ratio = f"{own.rate / first:.2f}"
             print(f"{workload.id:16} {own.rate:10.0f}   {own.cpu_ms:.3f}   {ratio}", flush=True)
-    print(f"{'':16} {'cpu ms':>10}   without a cache, quotient, bar {MISS_BAR}")
-    turn = argparse.Namespace(**{**vars(args), "rounds": 1})
-    with running_docgraph(uri, cached.FEW_FIT) as docgraph:
-        for plain, missed in cached.MISSES:
-            pairs = []
-            for number in range(args.rounds):  # another one begins each time
-                order = (plain, missed) if number % 2 else (missed, plain)
-                found = [time_rung(one, [docgraph], turn)["docgraph"].cpu_ms for one in order]
-                pairs.append(found if number % 2 else found[::-1])
-            before, after = (median(column) for column in zip(*pairs, strict=True))
-            quotient = median(miss / hit for hit, miss in pairs)
-            print(f"{missed.id:16} {after:10.3f}   {before:.3f}, {quotient:.3f}", flush=True)
+
+
+def wanted_misses(args: argparse.Namespace) -> list[tuple[Workload, Workload]]:
+    """Those that were asked for, by name or with all others."""
+    ids = {one.id for one in wanted(cached.IDS, args)}
+    return [pair for pair in cached.MISSES if pair[1].id in ids]
+
+
+def time_misses(
+    plain: Workload, missed: Workload, docgraph: Contestant, turns: int, connections: int
+) -> tuple[list[float], list[float]]:
+    """CPU per request of both, in turns; another one begins each time, two turns warm up."""
+    found: dict[str, list[float]] = {plain.id: [], missed.id: []}
+    for number in range(turns + 2):
+        for one in (plain, missed) if number % 2 else (missed, plain):
+            bodies, before = one.bodies(), docgraph.cpu()
+            measured = load.measure(
+                docgraph.port,
+                one.path,
+                bodies,
+                seconds=cached.TURN_SECONDS,
+                connections=connections,
+            )
+            if measured.errors:
+                raise SystemExit(f"{one.id}: docgraph answered with errors")
+            if measured.requests > len(bodies):
+                raise SystemExit(f"{one.id}: requests were sent again")
+            if number > 1:
+                found[one.id].append((docgraph.cpu() - before) / measured.requests * 1000)
+    return found[plain.id], found[missed.id]
 
 
 def print_logins(docgraph: Contestant, args: argparse.Namespace) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import platform
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -104,6 +106,7 @@ class Meters:
         self._requests = Tallies(SECONDS, self._count_requests, MAX_CHILDREN)
         self._commands = Tallies(SECONDS, self._count_commands, MAX_CHILDREN)
         self._answers: list[events.RequestFinished] = []  # not added up yet
+        self._uses: deque[CacheUsed] = deque()  # each is followed by the answer of its request
         self._in_flight = 0
         self._uploads = 0
         self._flushed = 0.0
@@ -179,7 +182,7 @@ class Meters:
 
     def _build_freshness_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
         return {
-            CacheUsed: self._counter("docgraph_cache_requests_total", "result", "reason"),
+            CacheUsed: self._uses.append,
             CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
             CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
             CacheLag: lambda event: (
@@ -233,6 +236,13 @@ class Meters:
             self._requests.add(labels, seconds, event.bytes_out)
             if event.operation:
                 self._tally_operation(event)
+        uses = defaultdict[CacheUsed, int](int)
+        with suppress(IndexError):  # another thread may take some of them
+            while self._uses:
+                uses[self._uses.popleft()] += 1
+        for use, count in uses.items():
+            cached = self._rare["docgraph_cache_requests_total"]
+            cached.of(use.result, use.reason or "none").inc(count)
 
     def _tally_operation(self, event: events.RequestFinished) -> None:
         names = (event.app, event.operation)

@@ -127,6 +127,7 @@ def _leave_queue_before(handle: Callable[..., Awaitable[Any]]) -> Callable[..., 
 _ANSWERS: Final = (Body, Stream, Upgrade, Takeover)
 _BYTES: Final = (bytes, bytearray, memoryview)
 _STATUS: Final = range(100, 600)
+_PAIR: Final = (str, str)
 
 
 def check_answer(answer: object, giver: Plugin) -> Answer:
@@ -145,9 +146,18 @@ def _is_usual(body: Body) -> bool:
     return (
         type(body.content) is bytes
         and type(body.media_type) is str
-        and not body.headers
         and body.status in _STATUS
+        and (not body.headers or _are_pairs(body.headers))
     )
+
+
+def _are_pairs(headers: Iterable[object]) -> bool:
+    for one in headers:
+        if type(one) is not tuple or len(one) != len(_PAIR):
+            return False
+        if type(one[0]) is not str or type(one[1]) is not str:
+            return False
+    return True
 
 
 async def pass_bytes(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

@@ -156,8 +156,11 @@ class Responder:
             if lower == "connection" and value.lower() == "close":
                 head.closes = True
                 continue
-            lines.append(render_field(name, value))
-            is_cached = is_cached or lower == "cache-control"
+            if lower == "cache-control":
+                lines.append(_cache_control(name, value))
+                is_cached = True
+            else:
+                lines.append(render_field(name, value))
             is_shared = is_shared or lower == "cross-origin-resource-policy"
         if not is_shared:
             lines.append(_SAME_ORIGIN)
@@ -168,6 +171,9 @@ class Responder:
 
 def _name_of(line: bytes) -> bytes:
     return line.partition(b":")[0].lower()
+
+
+_cache_control = lru_cache(maxsize=128)(render_field)  # it has few values
 
 
 @lru_cache(maxsize=128)

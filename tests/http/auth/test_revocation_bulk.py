@@ -320,6 +320,23 @@ async def test_a_stamp_of_another_worker_is_not_passed_over_by_one_of_our_own(
     assert revocations.has_stamp("bob", 60.0)
 
 
+async def test_a_hash_of_the_same_password_lets_no_session_be_authorized_again(
+    revocations: revocation.Revocations, mongo_client: Mongo, database: str
+) -> None:
+    """A change of `tokens` does that to the sessions of all users; a logout changes it."""
+    await revocations.keep_up()
+    before = revocations._generations.read("tokens")
+    await revocations.announce_rehash("$2b$06$fresh")
+    assert revocations._generations.read("tokens") == before
+    await revocations.stamp("eve", 50.0)
+    assert revocations._generations.read("tokens") == before + 1
+
+    assert revocations.is_rehash("$2b$06$fresh")
+    assert not revocations.is_rehash("$2b$06$other")
+    names = [one["_id"] for one in mongo_client[database]["_revocations"].find(sort=[("_id", 1)])]
+    assert names == [revocation.name_rehash("$2b$06$fresh"), "user:eve"]
+
+
 async def test_a_first_reading_that_failed_is_repeated(
     revocations: revocation.Revocations, mongo_client: Mongo
 ) -> None:

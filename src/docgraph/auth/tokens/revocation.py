@@ -126,9 +126,14 @@ class Revocations:
         await self._stamp(EVERYONE, await self._find_moment(at))
 
     async def announce_rehash(self, hash: str) -> None:
-        """Announce, before storing it, that this hash is no change of the password."""
+        """Announce, before storing it, that this hash is no change of the password.
+
+        It ends no token, so that no session is authorized again. Who follows the changes of users
+        receives this mark first.
+        """
         now: float = (await self._find_moment(None))["at"]
-        await self._stamp(name_rehash(hash), {"until": _date(now + _REHASH_SECONDS)})
+        until = {"until": _date(now + _REHASH_SECONDS)}
+        await self._stamp(name_rehash(hash), until, ends_tokens=False)
 
     async def _find_moment(self, at: float | None) -> Document:
         if not self._clock.is_set:  # a command that has just started
@@ -136,8 +141,13 @@ class Revocations:
         at = self._clock.latest() if at is None else at
         return {"at": at, "until": _date(at) + _KEPT}
 
-    async def _stamp(self, id: str, fields: Document) -> None:
-        await self._store.writes.finish(f"stamp {id}", lambda: self._store_stamp(id, fields))
+    async def _stamp(self, id: str, fields: Document, *, ends_tokens: bool = True) -> None:
+        async def work() -> None:
+            await self._store_stamp(id, fields)
+            if ends_tokens:
+                self._announce()
+
+        await self._store.writes.finish(f"stamp {id}", work)
 
     async def _store_stamp(self, id: str, fields: Document) -> None:
         await self._store.writes.write(
@@ -152,6 +162,8 @@ class Revocations:
             majority=True,
         )
         self.learn({"_id": id, **fields})
+
+    def _announce(self) -> None:
         generation = self._generations.bump("tokens")
         if generation == self._seen + 1:
             self._seen = generation  # no other worker has revoked anything meanwhile

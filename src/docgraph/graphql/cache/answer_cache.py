@@ -4,13 +4,15 @@ It is below authentication, authorization, limits, log and metrics, which all ap
 and above the execution. Equal requests at the same time are executed once (single flight). A
 request that waits for another one has its own deadline, and runs itself if that one has no complete
 answer.
+
+The service executes what is missed. So a request that is executed without being stored, which is
+the common kind of a miss, passes through one function of the cache, and waits for nothing.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange import Body, Exchange
@@ -35,50 +37,28 @@ _HIT, _COLLAPSED = CacheUsed("hit"), CacheUsed("hit", "collapsed")
 _MISS, _FIRST = CacheUsed("miss"), CacheUsed("miss", "first")
 
 
-class FreshAnswer(NamedTuple):
-    """An answer of an execution; `is_complete`: without errors and extensions."""
-
-    body: Body
-    is_complete: bool
-
-
-# Executes the operation, and records what its answer depends on.
-ExecuteQuery = Callable[[DependencyRecorder | None], Awaitable[FreshAnswer]]
-
-
-class CacheRequest(NamedTuple):
-    """An operation's variables; `has_extensions`: its answer has parts that differ each time."""
-
-    variables: Mapping[str, Any]
-    has_extensions: bool
-    lane: Lane  # for a plan that takes long to build
-
-
-class CacheUse(NamedTuple):
-    """An answer, with the cache status and its age for callers who may see them."""
+class CachedBody(NamedTuple):
+    """An answer that is not executed; `status` and `age` are for those who may see them."""
 
     body: Body
     status: str
     age: int | None = None
 
-    def render(self, *, is_shown: bool) -> Body:
-        """Return the answer with its headers."""
-        self.body.headers.append(PRIVATE)
-        if is_shown:
-            self.body.headers.append(("Cache-Status", f"docgraph; {self.status}"))
-        if is_shown and self.age is not None:
-            self.body.headers.append(("Age", str(self.age)))
-        return self.body
 
-
-@dataclass(eq=False, slots=True)
-class _Flight:
+class Miss:
     """An execution in progress; equal requests that came later may wait for its answer."""
 
-    began: float
-    writes: int  # through this instance, before its first command
     content: bytes | None = None  # if the answer is complete
     landed: asyncio.Event | None = None  # if others wait
+    recorder: DependencyRecorder | None = None  # if its answer is stored
+    mark: WatchMark
+    counted: Sequence[int]  # writes by slot, see `AnswerStore.put`
+    status = "fwd=miss; detail=first"
+
+    def __init__(self, key: bytes, began: float, writes: int) -> None:
+        self.key = key  # empty: no one waits
+        self.began = began
+        self.writes = writes  # through this instance, before its first command
 
     async def wait(self) -> bytes | None:
         """Return the answer; None if the caller has to execute the operation itself."""
@@ -87,10 +67,15 @@ class _Flight:
         await self.landed.wait()
         return self.content
 
-    def land(self) -> None:
-        """Wake the requests that wait for the answer."""
-        if self.landed is not None:
-            self.landed.set()
+
+def add_headers(body: Body, status: str, age: int | None, *, is_shown: bool) -> Body:
+    """Return the answer with its headers."""
+    body.headers.append(PRIVATE)
+    if is_shown:
+        body.headers.append(("Cache-Status", f"docgraph; {status}"))
+        if age is not None:
+            body.headers.append(("Age", str(age)))
+    return body
 
 
 class AnswerCache:
@@ -113,61 +98,81 @@ class AnswerCache:
         self._obstacle = "" if store.reads_primary else "read-preference"  # for every request
         if not max_bytes:
             self._obstacle = "disabled"
-        self._flights: dict[bytes, _Flight] = {}
+        self._flights: dict[bytes, Miss] = {}
         self.answers = AnswerStore(watch, generations, max_bytes)
         store.writes.on_written = generations.record_writes  # live queries compare them, too
 
-    async def answer(
-        self, plan: Plan, request: CacheRequest, exchange: Exchange, execution: ExecuteQuery
-    ) -> CacheUse:
-        """Return the answer to an operation, from the cache if it is there."""
-        variables, has_extensions, lane = request
+    def find_now(
+        self, plan: Plan, variables: Mapping[str, Any], exchange: Exchange
+    ) -> CachedBody | Miss | None:
+        """Return the answer, or what the caller has to execute; None: `find` has to wait first."""
+        tree = plan.only_tree
+        if tree is None or tree.variables:
+            return None
+        reason = self._find_obstacle(tree, exchange)
+        if reason:
+            return bypass(reason)
+        permission = exchange.permission
+        rows = None if permission is None else permission.read_filters
+        try:
+            key = build_key(plan, variables, {}, rows)
+        except NoKeyError:
+            return bypass("no-key")
+        flight = self._flights.get(key)
+        if flight is not None and self._may_share(flight):
+            return None
+        if self.answers.is_first(key):
+            return self._begin(key, _FIRST)
+        return self._find_stored(key, plan, tree)
+
+    async def find(
+        self, plan: Plan, variables: Mapping[str, Any], exchange: Exchange, lane: Lane
+    ) -> CachedBody | Miss:
+        """Return the same as `find_now`; the lane is for a plan that takes long to build."""
         tree = plan.only_tree
         if tree is None:  # otherwise the execution checks variables
             coerced = plan.variables.read(variables).coerced
             tree = plan.kept_tree(coerced) or await plan.grow(coerced, lane)
-        reason = "extensions" if has_extensions else self._find_obstacle(tree, exchange)
+        reason = self._find_obstacle(tree, exchange)
         if reason:
-            return await _bypass(reason, execution)
-        names = tree.variables and sorted(tree.variables)
-        values = await self.resolvers.resolve_all(names, exchange) if names else {}
+            return bypass(reason)
+        values = await self.resolvers.resolve_all(sorted(tree.variables), exchange)
         permission = exchange.permission
         rows = None if permission is None else permission.read_filters
         try:
             key = build_key(plan, variables, values, rows)
         except NoKeyError:
-            return await _bypass("no-key", execution)
+            return bypass("no-key")
         flight = self._flights.get(key)
         if flight is not None and self._may_share(flight):
             content = await flight.wait()
             if content is not None:
                 emit(_COLLAPSED)
-                return CacheUse(Body(200, content, self._media_type), "fwd=miss; collapsed")
+                return CachedBody(Body(200, content, self._media_type), "fwd=miss; collapsed")
         if self.answers.is_first(key):
-            emit(_FIRST)
-            return await self._run(key, execution)
-        return await self._answer_again(key, plan, tree, execution)
+            return self._begin(key, _FIRST)
+        return self._find_stored(key, plan, tree)
 
-    async def _answer_again(
-        self, key: bytes, plan: Plan, tree: PlanTree, execution: ExecuteQuery
-    ) -> CacheUse:
-        """Return the answer to a request that was missed before, or store it."""
+    def _find_stored(self, key: bytes, plan: Plan, tree: PlanTree) -> CachedBody | Miss:
+        """Return the answer to a request that was missed before, or let the caller execute it."""
         mark = self._watch.begin_now(tree.collections)
         if mark is None:
-            return await _bypass(self._watch.bypass_reason, execution)
+            return bypass(self._watch.bypass_reason)
         options = plan.app.definition.cache
         found = self.answers.find(key, None if options is None else options.max_age)
         if found is not None:
             emit(_HIT)
             entry, age = found
-            return CacheUse(Body(200, entry.content, self._media_type), "hit", int(age))
+            return CachedBody(Body(200, entry.content, self._media_type), "hit", int(age))
         if self.answers.is_first(key):  # an answer that was never used was dropped just now
-            emit(_FIRST)
-            return await self._run(key, execution)
-        emit(_MISS)
-        return await self._run(key, execution, mark)
+            return self._begin(key, _FIRST)
+        miss = self._begin(key, _MISS)
+        miss.mark, miss.counted = mark, self.answers.begin(key)
+        miss.recorder = DependencyRecorder(self._watch.sources)
+        miss.status = "fwd=miss"
+        return miss
 
-    def _may_share(self, flight: _Flight) -> bool:
+    def _may_share(self, flight: Miss) -> bool:
         """Return whether a request that comes now may have the answer of this execution.
 
         It began within the longest lag, and this instance has written nothing since.
@@ -175,36 +180,27 @@ class AnswerCache:
         is_recent = elapsed() - flight.began <= self._watch.max_lag
         return is_recent and self._generations.read("writes") == flight.writes
 
-    async def _run(
-        self, key: bytes, execution: ExecuteQuery, mark: WatchMark | None = None
-    ) -> CacheUse:
-        """Execute the operation, for all who wait for it; store its answer if there is a mark."""
+    def _begin(self, key: bytes, use: CacheUsed) -> Miss:
+        """Begin an execution, for all who will wait for it."""
+        emit(use)
         # Another one in progress is not shared any more: requests that come later share this one.
-        flight = self._flights[key] = _Flight(elapsed(), self._generations.read("writes"))
-        try:
-            if mark is None:
-                (body, is_complete), status = await execution(None), "fwd=miss; detail=first"
-            else:
-                body, is_complete, status = await self._fill(key, mark, execution)
-            flight.content = body.content if is_complete else None
-        finally:
-            if self._flights.get(key) is flight:
-                del self._flights[key]
-            flight.land()
-        return CacheUse(body, status)
+        miss = self._flights[key] = Miss(key, elapsed(), self._generations.read("writes"))
+        return miss
 
-    async def _fill(
-        self, key: bytes, mark: WatchMark, execution: ExecuteQuery
-    ) -> tuple[Body, bool, str]:
-        """Execute the operation; store its answer if it is complete, and was not outdated since."""
-        writes = self.answers.begin(key)
-        recorder = DependencyRecorder(self._watch.sources)
-        body, is_complete = await execution(recorder)
-        found = await recorder.finish() if is_complete else ""
-        is_stored = not isinstance(found, str) and self.answers.put(
-            key, body.content, mark, writes, found
-        )
-        return body, is_complete, "fwd=miss; stored" if is_stored else "fwd=miss"
+    async def keep(self, miss: Miss, recorder: DependencyRecorder, content: bytes) -> None:
+        """Store a complete answer, if it was not outdated since the execution began."""
+        found = await recorder.finish()
+        if not isinstance(found, str) and self.answers.put(
+            miss.key, content, miss.mark, miss.counted, found
+        ):
+            miss.status = "fwd=miss; stored"
+
+    def end(self, miss: Miss) -> None:
+        """Let those who wait for an execution continue, however it ended."""
+        if self._flights.get(miss.key) is miss:
+            del self._flights[miss.key]
+        if miss.landed is not None:
+            miss.landed.set()
 
     def _find_obstacle(self, tree: PlanTree, exchange: Exchange) -> str:
         """Return why an operation is executed without the cache; empty if it is not."""
@@ -219,17 +215,20 @@ class AnswerCache:
             return "large-request"
         if not tree.fetches:
             return "no-data"
-        is_trackable = not (
-            find_untrackable(tree, self.resolvers)
-            or find_untrackable_request(exchange, self.resolvers, self.interceptors)
-        )
-        return "" if is_trackable else "untrackable"
+        if tree.untrackable.get(self.resolvers) != "" and find_untrackable(tree, self.resolvers):
+            return "untrackable"
+        if exchange.permission is None and not self.interceptors:
+            return ""
+        reason = find_untrackable_request(exchange, self.resolvers, self.interceptors)
+        return "untrackable" if reason else ""
 
 
-async def _bypass(reason: str, execution: ExecuteQuery) -> CacheUse:
+def bypass(reason: str) -> Miss:
+    """Let the caller execute an operation without the cache."""
     emit(CacheUsed("bypass", reason))
-    status = "fwd=request" if reason == "request" else f"fwd=bypass; detail={reason}"
-    return CacheUse((await execution(None)).body, status)
+    miss = Miss(b"", 0, 0)
+    miss.status = "fwd=request" if reason == "request" else f"fwd=bypass; detail={reason}"
+    return miss
 
 
 def _wants_refresh(exchange: Exchange) -> bool:

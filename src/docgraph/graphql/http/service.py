@@ -20,7 +20,13 @@ from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Ex
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
-from docgraph.graphql.cache.answer_cache import AnswerCache, CacheRequest, FreshAnswer
+from docgraph.graphql.cache.answer_cache import (
+    AnswerCache,
+    CachedBody,
+    Miss,
+    add_headers,
+    bypass,
+)
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
@@ -245,8 +251,10 @@ class GraphqlService(Service):
 
     def may_explain(self, account: Account | None) -> bool:
         """Return whether a caller may see the collections, indexes and counts behind a query."""
+        if account is None:
+            return False
         roles = (self._root_role,) if self.config.explain is None else self.config.explain
-        return account is not None and not set(roles).isdisjoint(account.roles)
+        return not set(roles).isdisjoint(account.roles)
 
     def render_error(self, error: DocgraphError) -> Body | None:
         """Render the error in the shape of GraphQL, whatever went wrong."""
@@ -266,27 +274,44 @@ class GraphqlService(Service):
             table = await self._find_table(app, request, exchange)
             if app.definition.cache is not None and table is None:
                 return await self._answer_cached(app, request, exchange)
-            ran = await self._run_shown(app, request, exchange, is_raw=table is None)
+            is_verbose = self._is_verbose(exchange)
+            run = self._explain if is_verbose else self._run
+            options = RunOptions(None, self._answers, is_raw=table is None)
+            ran = await run(app, request, exchange, options)
             if table is not None and not ran.result.errors:
                 return await answer_table(*table, ran.plan, ran.result)
-            return self._render(app, ran, exchange).body
+            return self._render(app, ran, is_verbose=is_verbose)[0]
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         found = plan, _ = await self._find(app, request, exchange)
         _record_operation(plan)
+        cache, is_verbose = self._cache, self._is_verbose(exchange)
+        is_shown = is_verbose or self.may_explain(exchange.account)
+        miss: CachedBody | Miss | None
+        if is_verbose or request.limits:
+            miss = bypass("extensions")
+        else:
+            miss = cache.find_now(plan, request.variables, exchange)
+        if miss is None:
+            miss = await cache.find(plan, request.variables, exchange, self._lane)
+        if isinstance(miss, CachedBody):
+            return add_headers(*miss, is_shown=is_shown)
+        recorder, run = miss.recorder, self._explain if is_verbose else self._run
+        options = RunOptions(None, self._answers, recorder, is_raw=True, found=found)
+        try:
+            ran = await run(app, request, exchange, options)
+            body, is_complete = self._render(app, ran, is_verbose=is_verbose)
+            if is_complete and recorder is not None:
+                await cache.keep(miss, recorder, body.content)
+            miss.content = body.content if is_complete else None
+        finally:
+            cache.end(miss)
+        return add_headers(body, miss.status, None, is_shown=is_shown)
 
-        async def execution(recorder: DependencyRecorder | None) -> FreshAnswer:
-            ran = await self._run_shown(app, request, exchange, recorder, found=found)
-            return self._render(app, ran, exchange)
-
-        is_verbose = self._is_verbose(exchange)
-        asked = CacheRequest(request.variables, is_verbose or request.limits, self._lane)
-        used = await self._cache.answer(plan, asked, exchange, execution)
-        return used.render(is_shown=is_verbose or self.may_explain(exchange.account))
-
-    def _render(self, app: App, ran: Ran, exchange: Exchange) -> FreshAnswer:
+    def _render(self, app: App, ran: Ran, *, is_verbose: bool) -> tuple[Body, bool]:
+        """Return the answer, and whether it is complete: without errors and extensions."""
         extensions: dict[str, Any] = {}
-        if self._is_verbose(exchange):
+        if is_verbose:
             extensions |= ran.explain()
         if ran.result.limits:
             extensions["limits"] = ran.result.limits
@@ -294,7 +319,7 @@ class GraphqlService(Service):
             ran.result, limit=app.limits.response_bytes, extensions=extensions or None
         )
         is_complete = body.status == HTTPStatus.OK and not (ran.result.errors or extensions)
-        return FreshAnswer(body, is_complete)
+        return body, is_complete
 
     async def _find_table(
         self, app: App, request: GraphqlRequest, exchange: Exchange
@@ -313,21 +338,6 @@ class GraphqlService(Service):
             if preference.is_required:
                 raise
             return None
-
-    def _run_shown(
-        self,
-        app: App,
-        request: GraphqlRequest,
-        exchange: Exchange,
-        recorder: DependencyRecorder | None = None,
-        *,
-        is_raw: bool = True,
-        found: tuple[Plan, bool] | None = None,
-    ) -> Awaitable[Ran]:
-        """Run the operation of a request, with an explanation if the caller may see it."""
-        options = RunOptions(None, self._answers, recorder, is_raw, found)
-        run = self._explain if self._is_verbose(exchange) else self._run
-        return run(app, request, exchange, options)
 
     async def _run(
         self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
