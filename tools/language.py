@@ -1,10 +1,11 @@
-"""Check the language of pages, messages and console: words to avoid, and the length of sentences.
+"""Check the language of pages, messages and console: words to avoid, long lines, missing files.
 
-    python tools/language.py [--pages] [--allow]
+    python tools/language.py [--pages] [--allow] [--wrap]
 
 Old words that are still in the files are counted in `tools/language.yml`; a file may not have more
-of them. `--allow` writes the current counts there. `--pages` prints the mean length of sentences
-of each page, as information.
+of them. `--allow` writes the current counts there. `--wrap` wraps the paragraphs of pages that
+have a line of more than 120 columns. `--pages` prints the mean length of sentences of each page,
+as information. Files that pages for developers name have to exist.
 """
 
 from __future__ import annotations
@@ -21,7 +22,16 @@ import yaml
 ROOT: Final = Path(__file__).parents[1]
 ALLOWED: Final = ROOT / "tools/language.yml"
 LONG: Final = 25  # words
-_PAGES: Final = ("*.md", "docs/**/*.md", "examples/*/README.md", "deploy/*.md")
+COLUMNS: Final = 120
+_PAGES: Final = (
+    "*.md",
+    "docs/**/*.md",
+    "examples/*/README.md",
+    "deploy/*.md",
+    "bench/README.md",
+    "tests/README.md",
+)
+_DEVELOPER_PAGES: Final = ("ARCHITECTURE.md", "docs/explanation/glossary.md", "tests/README.md")
 _CONSOLE: Final = ("console/*.mjs", "console/src/**/*.ts*", "console/src/**/*.css")
 # A pattern, and what to write instead.
 WORDS: Final = {
@@ -48,11 +58,24 @@ _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.MUL
 _VALUE: Final = re.compile(r'"[\w$-]*"')
 _HEADING: Final = re.compile(r"^#.*$", re.MULTILINE)
 _SENTENCE: Final = re.compile(r"[.!?:](?:\s|$)|\n\s*\n|\n\s*[*|#]|\|")
+_PATH: Final = re.compile(
+    r"`(?!build/)((?:[\w.-]+/)+[\w.-]+\.(?:py|md|ts|tsx|mjs|rs|json|ya?ml)"
+    r"|(?:src|tests|docs)/[\w./-]+)`"
+)
+_FENCE: Final = re.compile(r"\s*(```|~~~)")
+_ITEM: Final = re.compile(r"\s*(?:[*+-]|\d+[.)])\s+(?:\[[ x]\] )?")  # the mark of a list item
+_BULLETS: Final = frozenset({"*", "+", "-", "1."})
+_INDENT: Final = re.compile(r"\s*")
+_NO_PROSE: Final = re.compile(r"\s*(?:$|[|#>]|<[!/a-z]|\[[^\]]+\]: )")
+# A line may end between two of these: code and `5 000` are not divided, no line begins with a mark.
+_PART: Final = re.compile(
+    r"(?:`+[^`]*`+|[^\s`]|`)+(?:\s+(?:[*+|>#-]+|\d+[.)])(?=\s|$)|(?<=\d) \d{3}\b[^\s`]*)*"
+)
 
 
 def find_texts(root: Path = ROOT) -> Iterator[tuple[str, int, str]]:
     """Yield each text that a person reads, with its file and line."""
-    for page in sorted({page for pattern in _PAGES for page in root.glob(pattern)}):
+    for page in _find_pages(root):
         yield page.relative_to(root).as_posix(), 1, _blank_code(page.read_text())
     for source in sorted(root.glob("src/docgraph/**/*.py")):
         name = source.relative_to(root).as_posix()
@@ -97,18 +120,99 @@ def measure(text: str) -> tuple[float, int]:
     return sum(lengths) / max(len(lengths), 1), sum(one > LONG for one in lengths)
 
 
+def find_long_lines(root: Path = ROOT) -> Iterator[str]:
+    """Yield each line of a page that is too long and can be wrapped."""
+    for page in _find_pages(root):
+        at = 1
+        for lines, is_prose in split_paragraphs(page.read_text()):
+            if is_prose and wrap_paragraph(lines) != lines:
+                name = page.relative_to(root).as_posix()
+                yield f"{name}:{at}: longer than {COLUMNS} columns: run tools/language.py --wrap"
+            at += len(lines)
+
+
+def wrap_pages(root: Path = ROOT) -> None:
+    """Wrap the paragraphs of all pages that have a line that is too long."""
+    for page in _find_pages(root):
+        text = page.read_text()
+        paragraphs = (
+            wrap_paragraph(lines) if is_prose else lines
+            for lines, is_prose in split_paragraphs(text)
+        )
+        wrapped = "\n".join(line for lines in paragraphs for line in lines)
+        if wrapped != text:
+            page.write_text(wrapped)
+
+
+def find_missing_files(root: Path = ROOT) -> Iterator[str]:
+    """Yield each path on a page for developers that does not exist."""
+    for page in (root / name for name in _DEVELOPER_PAGES):
+        for number, line in enumerate(page.read_text().splitlines(), 1):
+            for path in _PATH.findall(line):
+                if not any((root / base / path).exists() for base in ("", "src/docgraph", "tests")):
+                    yield f"{page.relative_to(root)}:{number}: no such file: {path}"
+
+
+def split_paragraphs(text: str) -> Iterator[tuple[list[str], bool]]:
+    """Yield the lines of each paragraph and list item (prose), and each line of anything else."""
+    paragraph: list[str] = []
+    is_code = False
+    for line in text.split("\n"):
+        is_fence = _FENCE.match(line) is not None
+        is_prose = not (is_code or is_fence or _NO_PROSE.match(line))
+        if paragraph and (not is_prose or _is_next_item(line, paragraph[0])):
+            yield paragraph, True
+            paragraph = []
+        if is_prose:
+            paragraph.append(line)
+        else:
+            yield [line], False
+        is_code ^= is_fence
+    if paragraph:
+        yield paragraph, True
+
+
+def _is_next_item(line: str, first: str) -> bool:
+    """Return whether the line begins an item; a number above 1 does so only after an item."""
+    item = _ITEM.match(line)
+    return item is not None and (_ITEM.match(first) is not None or item[0].strip() in _BULLETS)
+
+
+def wrap_paragraph(lines: list[str]) -> list[str]:
+    """Return the lines of a paragraph, wrapped if one of them is too long."""
+    if all(len(line) <= COLUMNS for line in lines):
+        return lines
+    mark = _ITEM.match(lines[0]) or _INDENT.match(lines[0])
+    start = mark[0] if mark else ""
+    first, *others = _PART.findall(" ".join([lines[0][len(start) :], *lines[1:]]))
+    wrapped = [start + first]
+    for part in others:
+        if len(wrapped[-1]) + 1 + len(part) <= COLUMNS:
+            wrapped[-1] += f" {part}"
+        else:
+            wrapped.append(" " * len(start) + part)
+    return wrapped
+
+
+def _find_pages(root: Path) -> list[Path]:
+    return sorted({page for pattern in _PAGES for page in root.glob(pattern)})
+
+
 def main(arguments: list[str]) -> int:
     """Print what is wrong; 1 if anything is."""
+    if "--wrap" in arguments:
+        wrap_pages()
     found = find_words()
     if "--allow" in arguments:
         counts = {name: len(words) for name, words in sorted(found.items())}
         head = "# Words of tools/language.py that are still in a file: lower these numbers.\n"
         ALLOWED.write_text(head + yaml.safe_dump(counts))
     if "--pages" in arguments:
-        for page in sorted({page for pattern in _PAGES for page in ROOT.glob(pattern)}):
+        for page in _find_pages(ROOT):
             mean, long = measure(page.read_text())
             print(f"{mean:5.1f} words, {long:3} long sentences  {page.relative_to(ROOT)}")
     flaws = list(compare(found, yaml.safe_load(ALLOWED.read_text()) or {}))
+    flaws += [*find_long_lines(), *find_missing_files()]
     for flaw in flaws:
         print(flaw)
     return 1 if flaws else 0

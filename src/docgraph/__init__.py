@@ -208,7 +208,7 @@ _HOMES = (
 if not TYPE_CHECKING:  # a checker of types would take any name for one of ours
 
     def __getattr__(name):
-        """The export of that name, from the module that it is at home in."""
+        """Return the exported name, loaded from its module at the first use."""
         for home in _HOMES if name in __all__ else ():
             module = import_module(home)
             if hasattr(module, name):

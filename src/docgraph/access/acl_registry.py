@@ -75,7 +75,7 @@ def describe(predicate: RequestPredicate) -> str:
 
 
 class ACLRegistryProvider(Provider):
-    """Provides the one registry to every plugin that requires `acl-registry`."""
+    """Provides the registry to every plugin that requires `acl-registry`."""
 
     name: ClassVar[str] = "aclRegistry"
     description: ClassVar[str] = "access predicates that plugins register"

@@ -240,7 +240,7 @@ _PRIMARY: Final = Consistency(preference="primary")  # checks read what the writ
 
 
 class RootRoleGuard(DataInterceptor):
-    """Prevents role escalation over the network; the command line may do all of it.
+    """Prevents role escalation by requests; the command line is not restricted.
 
     No write gives the root role, and callers cannot change their own roles. Writes of callers
     without the root role do not find users who have it, and a write that changes roles does not

@@ -1,4 +1,4 @@
-"""Findings about permission rules: whose order affects callers, and where GraphQL lacks filters.
+"""Warnings about permission rules: order that affects callers, row filters missing in GraphQL.
 
 A rule for a role that the caller has precedes those for authenticated users and those for everyone
 (decision 38). A filter of a general rule that is meant for all callers has to be repeated. Among
@@ -142,7 +142,7 @@ class Comparison:
     _registry: PluginRegistry
 
     async def find_notes(self, exchange: Exchange) -> list[str]:
-        """Return what is filtered in REST and open in GraphQL, for the caller of this request."""
+        """Return notes on row filters of the caller that apply in REST and not in GraphQL."""
         if exchange.permission is None:
             return []
         if exchange.service == "mongo":

@@ -213,7 +213,7 @@ class RuleBook:
 
 
 class RuleBookProvider(Provider):
-    """Provides the one rule book to the authorizers and to explanations."""
+    """Provides the rule book to the authorizers and to explanations."""
 
     name: ClassVar[str] = "aclRules"
     description: ClassVar[str] = "the permission rules of the file and the database as one list"

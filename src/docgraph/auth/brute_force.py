@@ -71,13 +71,13 @@ class Attempts:
         return self._counters.read(f"address {address}")
 
     def add_guess(self, pair: str) -> GuessCounts:
-        """Count a guess; returns the number of guesses now."""
+        """Count a guess; return the number of guesses now."""
         return GuessCounts(
             *(one.hit(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
         )
 
     def withdraw(self, pair: str) -> None:
-        """Withdraw a guess that was none."""
+        """Subtract a counted guess: the password was right, or was not checked."""
         # Counted separately: the table cannot decrement. Both counts leave the window alike.
         for one in self._windows if self._is_open else ():
             one.hit(f"no guess {pair}")
@@ -117,7 +117,7 @@ class Attempt:
         self._release: finalize[..., Attempt] | None = None
 
     def count(self, attempts: Attempts) -> GuessCounts:
-        """Count it as a guess; returns the number of guesses now."""
+        """Count the attempt as a guess; return the number of guesses now."""
         guesses = attempts.add_guess(self.pair)
         self.is_counted = True
         self._release = finalize(self, attempts.withdraw, self.pair)
@@ -125,7 +125,7 @@ class Attempt:
         return guesses
 
     def complete(self) -> None:
-        """Record that its result is known: nothing is left to withdraw."""
+        """Record that the result of the attempt is known: its guess is not withdrawn."""
         if self._release is not None:
             self._release.detach()
 
@@ -156,7 +156,7 @@ _KNOWN_SECONDS: Final = 3600.0
 
 
 class LoginGuard(Interceptor):
-    """Runs before authentication; the two interceptors below report the result to it."""
+    """Rejects password guessing before authentication; two interceptors report results to it."""
 
     name: ClassVar[str] = NAME
     description: ClassVar[str] = "answers 429 to those who try passwords"
@@ -336,7 +336,7 @@ class _AttemptReporter(Interceptor):
 
 
 class FailedLogins(_AttemptReporter):
-    """Runs after a rejection: of the credentials (401), or of the request (403)."""
+    """Reports a failed login, after the credentials (401) or the request (403) were rejected."""
 
     name: ClassVar[str] = _COMPANIONS[0]
     description: ClassVar[str] = "counts failed logins for bruteForceAttackGuard"
@@ -344,7 +344,7 @@ class FailedLogins(_AttemptReporter):
 
 
 class SuccessfulLogins(_AttemptReporter):
-    """Runs after a login."""
+    """Reports a successful login."""
 
     name: ClassVar[str] = _COMPANIONS[1]
     description: ClassVar[str] = "forgets the failures of those who log in"

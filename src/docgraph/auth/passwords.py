@@ -160,7 +160,7 @@ Passwords = BcryptPasswords | PlainPasswords
 
 
 class _WrongPasswordError(Exception):
-    """Keeps a wrong password out of the cache; not a fault."""
+    """Signals a wrong password, so that the cache stores nothing; not a fault."""
 
 
 def open_lane(blocking: Blocking) -> Lane:

@@ -120,12 +120,12 @@ password_file_option = click.option(
 
 
 def is_typed(file: Path | None) -> bool:
-    """Return whether it will be typed: then check everything else first."""
+    """Return whether the secret will be typed: then check everything else first."""
     return file is None and sys.stdin.isatty()
 
 
 def read_secret(file: Path | None, name: str = "password", *, is_new: bool = False) -> str:
-    """Read from a file, from stdin, or typed, twice if it is new."""
+    """Return the secret from a file, from stdin, or typed, twice if it is new."""
     if is_typed(file):
         typed: str = click.prompt(
             name.capitalize(), hide_input=True, confirmation_prompt=is_new, err=True

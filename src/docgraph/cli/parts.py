@@ -72,7 +72,7 @@ def check_parts(prepared: LoadedConfiguration) -> list[Problem]:
 
 
 def _know(prepared: LoadedConfiguration) -> Knowledge:
-    """Return what rules may refer to, as the server would know it."""
+    """Return the names that rules may refer to, as in a running server."""
     own = (
         one.plugin.variable  # type: ignore[attr-defined]
         for one in prepared.found
@@ -83,7 +83,7 @@ def _know(prepared: LoadedConfiguration) -> Knowledge:
 
 
 def _check_services(prepared: LoadedConfiguration) -> None:
-    """Two services cannot be bound to the same path."""
+    """Reject services that are bound to the same path."""
     problems: list[Problem] = []
     bound: dict[tuple[str, ...], str] = {}
     for one in prepared.found:
@@ -107,9 +107,10 @@ def _check_services(prepared: LoadedConfiguration) -> None:
 
 
 def _find_uri(service: FoundPlugin, prepared: LoadedConfiguration) -> tuple[str, str | None]:
-    """The option that binds a service, and its path; the token service is where its manager says.
+    """Return the option that binds a service, and its path.
 
-    A manager from outside says it only when it has been started.
+    The token manager sets the path of the token service; that of a plugin is not known before it
+    is started.
     """
     own = getattr(prepared.config.sections.get(service.name), "uri", None)
     if own is None and service.name == AuthTokenService.section_name:
@@ -122,7 +123,7 @@ def _find_uri(service: FoundPlugin, prepared: LoadedConfiguration) -> tuple[str,
 
 @contextmanager
 def _blaming(path: str) -> Iterator[None]:
-    """Let a part that cannot start be a mistake in the option, or in the one that it names."""
+    """Report a part that cannot start as a mistake in its option, or in the one it names."""
     try:
         yield
     except ConfigError:

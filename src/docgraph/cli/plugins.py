@@ -1,4 +1,4 @@
-"""What is installed: `docgraph plugins`, `docgraph version`, and the commands of plugins.
+"""Installed plugins: `docgraph plugins`, `docgraph version`, and the commands of plugins.
 
 Reading the configuration and loading plugins takes a moment; help and completion do so only if
 plugins may exist.
@@ -55,7 +55,7 @@ _DIRECTORY = Path("plugins")
 
 
 def list_plugin_commands() -> list[str]:
-    """Return the names of those that the current configuration enables."""
+    """Return the names of plugin commands that the current configuration enables."""
     if not _may_have_plugins():
         return []
     tree, found = _find_commands()
@@ -113,7 +113,7 @@ def _is_on(one: FoundPlugin, tree: ConfigTree) -> bool:
 
 
 def _run(name: str, arguments: tuple[str, ...]) -> None:
-    """Run it with everything that plugins can receive; its result is the exit code."""
+    """Run the command with everything that plugins can receive; return its exit code."""
     from docgraph.cli.application import work_on
     from docgraph.config import ConfigSources
 

@@ -30,7 +30,7 @@ class OutputError(Exception):
 
 
 class _Descriptor(io.FileIO):
-    """All bytes to stdout and stderr pass `write`, except those of the log.
+    """Stdout or stderr of the process, which survives broken pipes and full disks.
 
     A reader that disconnected or a full disk must not end a server, and an error message that
     cannot be written must not hide the exit code. Only a command whose result is lost fails.
@@ -43,7 +43,7 @@ class _Descriptor(io.FileIO):
         self._longest = self._patience = _PATIENCE if is_server else None
 
     def write(self, data: Any, /) -> int:
-        """Write all of it, or drop it; raises `OutputError` if it is the result of a command."""
+        """Write all bytes or drop them; raise `OutputError` for the result of a command."""
         left = memoryview(data).cast("B")
         size = len(left)
         try:
@@ -126,7 +126,7 @@ class _Exit:
 
 
 def prepare_to_leave() -> None:
-    """Call this first of all: `atexit` runs what is registered first last."""
+    """Register the exit code handler; call this first, so that `atexit` runs it last."""
     atexit.register(_end)
 
 

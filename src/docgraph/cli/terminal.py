@@ -116,7 +116,7 @@ def report_failure(error: StartupError) -> int:
 
 @contextmanager
 def progress(text: str) -> Iterator[None]:
-    """Print what is in progress, once it has taken longer than a second."""
+    """Print the work in progress, once it has taken longer than a second."""
     done = threading.Event()
 
     def explain() -> None:

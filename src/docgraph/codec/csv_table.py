@@ -186,7 +186,7 @@ def _find_values(value: Any, step: _Step, *, is_inside: bool = False) -> dict[in
 
 
 class _Column:
-    """A field that occurs; `index` is its place, None if only fields inside it have one."""
+    """A field of the documents; `index` is its column, None if only fields inside it have one."""
 
     __slots__ = ("index", "inner", "name")
 
@@ -203,9 +203,9 @@ class _TableLine(NamedTuple):
 
 
 class FoundColumns:
-    """A table whose columns are the fields of its first documents; objects have a column a field.
+    """A table whose columns are the fields of its first documents, also those inside objects.
 
-    The last column, if there are more documents or fields, has what has no column.
+    The last column, if it is needed, contains the fields that have no column.
     """
 
     def __init__(self, cells: CsvCells) -> None:
@@ -265,7 +265,7 @@ class FoundColumns:
         return rest
 
     def _reserve(self, length: int) -> bool:
-        """Check if a name of this length fits: a long name repeats in those of all fields in it."""
+        """Return whether a name of this length fits: the names of nested fields repeat it."""
         if self._named + length > MAX_NAMES:
             return False
         self._named += length

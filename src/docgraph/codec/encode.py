@@ -187,7 +187,7 @@ class _Encoder:
 
 
 class _InParts(_Encoder):
-    """Writes the members of large objects and arrays in groups: a whole copy is large, too."""
+    """Encodes the members of large objects and arrays in groups, without a copy of the whole."""
 
     __slots__ = ()
 

@@ -285,7 +285,7 @@ class _LenientParser:
 
 
 def _skip(pattern: re.Pattern[str], text: str, position: int) -> int:
-    """Return where the match of the pattern, which may be empty, ends."""
+    """Return the end of the match of the pattern, which may be empty."""
     match = pattern.match(text, position)
     assert match is not None  # noqa: S101
     return match.end()

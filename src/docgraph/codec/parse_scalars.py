@@ -63,7 +63,7 @@ _FAR_DATE = re.compile(r"([+-][0-9]{6,9})(-.*)")
 
 
 class InvalidScalar(ValueError):
-    """A text or number that is no value of the requested type; the message has the reason."""
+    """A text or number is no value of the requested type; the message has the reason."""
 
 
 def parse_object_id(text: str) -> ObjectId:

@@ -29,9 +29,10 @@ _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}")  # of an array, and within 32 b
 
 
 def needs_expression(order: SortOrder, key: Sequence[Any]) -> bool:
-    """Whether the sort leads through objects: any of them can be an array of them.
+    """Return whether a filter cannot express the position of a key in this sort.
 
-    Or whether a key is a regular expression, which `$gt` and `$lt` of a filter do not accept.
+    That is so if a path of the sort has several steps, each of which may lead through an array, or
+    if a key is a regular expression, which `$gt` and `$lt` of a filter do not accept.
     """
     return any("." in path for path, _ in order) or any(
         isinstance(value, Regex | re.Pattern) for value in key
@@ -39,7 +40,7 @@ def needs_expression(order: SortOrder, key: Sequence[Any]) -> bool:
 
 
 def with_key(order: SortOrder, condition: Expression) -> Expression:
-    """The condition on `$$key`, an object with one property for each path of the sort."""
+    """Return the condition with `$$key` bound: an object with a property for each path."""
     paths = {place: path.split(".") for place, (path, _) in enumerate(order)}
     # As one element of an array, which a document never is.
     root = {"whole": "$$ROOT", "this": "$$ROOT", "value": None, "numbered": False}
@@ -48,12 +49,12 @@ def with_key(order: SortOrder, condition: Expression) -> Expression:
 
 
 def build_is_behind(order: SortOrder, this: str, other: Mapping[int, Expression]) -> Expression:
-    """Whether the key in the variable comes after the other one, in the places that are given."""
+    """Return an expression: whether the key in `this` comes after `other`, in these paths."""
     return {"$gt": _compare_keys(order, this, other)}
 
 
 def _compare_keys(order: SortOrder, this: str, other: Mapping[int, Expression]) -> list[Expression]:
-    """The results of all places, and those of equal keys: the first difference decides."""
+    """Return the comparisons of all paths, and those of equal keys: compare the two lists."""
     signs: list[Expression] = []
     for place, value in other.items():
         pair = [f"{this}.{name_key(place)}", value]
@@ -62,16 +63,16 @@ def _compare_keys(order: SortOrder, this: str, other: Mapping[int, Expression]) 
 
 
 def name_key(place: int) -> str:
-    """The property of a key for this path of the sort."""
+    """Return the name of the property that has the key of this path of the sort."""
     return f"k{place}"
 
 
 def _find_least(
     value: Expression, group: _PathGroup, order: SortOrder, numbered: Any = False
 ) -> Any:
-    """The first of the keys that the elements of a value have, or the value itself.
+    """Return an expression: the first key in sort order of the elements of a value.
 
-    `numbered`: the value is an element that was reached by its number. It is a key as a whole.
+    `numbered`: the value is an array element that the path names by its position; it is one key.
     """
     elements = {"$cond": [{"$isArray": "$$whole"}, "$$whole", ["$$whole"]]}
     others = {place: f"$$value.{name_key(place)}" for place in group}
@@ -94,7 +95,7 @@ def _find_least(
 
 
 def _build_element_key(group: _PathGroup, order: SortOrder) -> Expression:
-    """The key of one element, in `$$this`."""
+    """Return an expression: the key of the element `$$this`."""
     below: dict[str, dict[int, Sequence[str]]] = {}
     ends: dict[str, Expression] = {}
     for place, steps in group.items():
@@ -107,7 +108,7 @@ def _build_element_key(group: _PathGroup, order: SortOrder) -> Expression:
 
 
 def _step(step: str, group: _PathGroup, order: SortOrder) -> Expression:
-    """The key below a property of the element; a number is also a place in the array."""
+    """Return the key below a property of the element; a number is also an array position."""
     is_object = {"$eq": [{"$type": "$$this"}, "object"]}
     field = {"$getField": {"field": {"$literal": step}, "input": "$$this"}}
     value: Expression = {"$cond": [is_object, field, "$$REMOVE"]}

@@ -41,7 +41,7 @@ class ConfigNode:
 
     @property
     def place(self) -> Origin:
-        """Where a reader looks for it: the position of the key, else of the value."""
+        """The position to report to a user: that of the key, else of the value."""
         return self.key or self.origin
 
 

@@ -69,7 +69,7 @@ def decode(tree: ConfigTree, sections: Mapping[str, type[Section]]) -> Decoded:
 
 
 def _find_asleep(view: View) -> Iterator[Problem]:
-    """Warn about configured sections that nothing enables; `enabled: false` is a decision."""
+    """Warn about configured sections that are not enabled, unless by `enabled: false`."""
     for name, section in view.sections.items():
         options = options_of(type(section))
         switch = options.get(_SWITCH)

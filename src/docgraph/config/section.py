@@ -130,7 +130,7 @@ class View:
         return value if value is not None and getattr(value, "enabled", True) else None
 
     def knows(self, *sections: type[Section]) -> bool:
-        """Return whether all of these were decoded, so that one that is not on is really off."""
+        """Return whether all of these sections were decoded, so that `on` is reliable for them."""
         return all(self.get(section) is not None for section in sections)
 
     def blame(self, path: str, message: str, hint: str | None = None, *others: str) -> Problem:

@@ -240,7 +240,7 @@ class ConsoleService(Service):
         return Body(200, variant.content, variant.media_type, headers)
 
     def _render_settings(self) -> dict[str, Any]:
-        """Return what the page needs to know of the server; nothing of it is secret."""
+        """Return the settings that the page needs; none is secret."""
         services = self._registry.of_kind(Kind.SERVICE)
         paths = {
             one.name: encode_path(bound_path(one, self._configuration.get(one.name))) or "/"

@@ -57,7 +57,7 @@ class EmbeddedMongo(Mongod):
         return shutil.disk_usage(self.directory).free
 
     def start(self) -> str:
-        """Start it if needed, wait for the primary, and return the connection string."""
+        """Start `mongod` if needed, wait for the primary, and return the connection string."""
         self._progress("starting MongoDB")
         atexit.unregister(self.stop)
         atexit.register(self.stop)

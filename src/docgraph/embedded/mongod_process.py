@@ -103,7 +103,7 @@ def is_ending(pid: int) -> bool:
 
 
 def _is_gone(pid: int) -> bool:
-    """Return whether it has ended; a zombie counts, of which only the exit code is left.
+    """Return whether the process has ended; a zombie, with only an exit code left, has.
 
     Its first thread can be a zombie while others are alive, and hold the files and ports of all.
     """

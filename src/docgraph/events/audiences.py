@@ -92,7 +92,7 @@ class Channel:
         self._source.flush(self)
 
     def release(self) -> None:
-        """Count one client less."""
+        """Subtract a client that has left."""
         self.users -= 1
         self._source.release(self)
 
@@ -227,7 +227,7 @@ class Audiences:
     async def decide(
         self, records: Sequence[ChangeRecord], only: Audience | None = None
     ) -> list[AudienceDecision]:
-        """Return who can see each of the events, and how; `only` this audience if it is given."""
+        """Return the audiences that can see each event, and how; only that of `only`, if given."""
         decisions: list[AudienceDecision] = [{} for _ in records]
         await self._compare_sample(records)
         some = [only] if only is not None else list(self._known.values())

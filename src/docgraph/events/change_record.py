@@ -92,7 +92,7 @@ class ChangeRecord:
         return isinstance(self.raw.get(part), Mapping)
 
     def find_image(self, part: str) -> Document | None:
-        """Return that document, decoded, if it is known and can be compared in memory."""
+        """Return the document before or after the change, if it can be compared in memory."""
         if part not in self._images:
             image: Any = self.raw.get(part)
             self._images[part] = (
@@ -161,7 +161,7 @@ class RecordQueue:
             self._changed.set()
 
     def end(self) -> None:
-        """Record that nothing follows."""
+        """Mark the end: no record follows."""
         self.is_over = True
         self._changed.set()
 

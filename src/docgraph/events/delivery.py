@@ -72,7 +72,7 @@ class Prepared:
 
 
 class LateShapes:
-    """Events of shapes whose stages fail or take long, in order, besides the delivery of others."""
+    """Delivers events of shapes whose stages fail or take long, without delaying others."""
 
     def __init__(
         self, deliver: Callable[[EventShape, Sequence[Prepared]], Awaitable[None]]
@@ -138,7 +138,7 @@ class LateShapes:
             await asyncio.wait(self._tasks, timeout=_FINISH_SECONDS)
 
     async def close(self) -> None:
-        """Drop what is left."""
+        """Drop the remaining events."""
         await cancel_until_over(tuple(self._tasks))
 
 
@@ -159,7 +159,7 @@ class Delivery:
     async def prepare(
         self, records: Sequence[ChangeRecord], only: Channel | None = None
     ) -> list[Prepared]:
-        """Return what the channels receive of the events, in order; it uses the database."""
+        """Return the events as the channels receive them, in order; it uses the database."""
         audience = None if only is None else only.audience
         decisions = await self._audiences.decide(records, audience)
         jobs: dict[EventShape, list[Prepared]] = {}
@@ -297,7 +297,7 @@ class Delivery:
         await self._late.finish()
 
     async def close(self) -> None:
-        """Cancel what is left to do."""
+        """Cancel the remaining work."""
         self._waves.stop()
         await self._late.close()
 

@@ -78,7 +78,7 @@ class FilterSlots:
         self._most = most
 
     def acquire(self) -> None:
-        """Count one more; raise `Overloaded` if there are too many."""
+        """Reserve a slot for a filter or shape; raise `Overloaded` if there is none."""
         if self.count >= self._most:
             raise Overloaded(
                 "too many different filters and stages of change streams need the database, "
@@ -87,7 +87,7 @@ class FilterSlots:
         self.count += 1
 
     def release(self) -> None:
-        """Count one less."""
+        """Release a slot."""
         self.count -= 1
 
 
@@ -95,7 +95,7 @@ _FEW: Final = 32
 
 
 class _News(NamedTuple):
-    """The events from a number on, for all readers at that position."""
+    """The events after one position, for all readers at that position."""
 
     notices: list[EncodedEvent]
     message: SharedMessages  # with all of these events
@@ -206,7 +206,7 @@ class EventLog:
         self._budget = LogBudget()
 
     def is_pressed_by(self, notice: EncodedEvent) -> bool:
-        """Return whether this event would push out one that a reader has not read."""
+        """Return whether this event would evict one that a reader has not read."""
         size = self._size + self._untold_size + notice.size
         count, kept = len(self._notices) + len(self._untold) + 1, self._first
         if count <= self._most and size <= self._most_bytes:
@@ -242,7 +242,7 @@ class EventLog:
         return reader
 
     def has(self, token: str) -> bool:
-        """Return whether it is the token of a logged event, or of the position before them."""
+        """Return whether the log has the events after this token."""
         return token == self.floor or any(
             notice.token == token for notice in chain(self._notices, self._untold)
         )

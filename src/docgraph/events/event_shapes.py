@@ -150,7 +150,7 @@ class Shapes:
         return shape
 
     def release(self, shape: EventShape) -> None:
-        """Count one user less; forget the shape after the last one."""
+        """Subtract a user of the shape; drop the shape after the last one."""
         shape.users -= 1
         if not shape.users:
             del self._known[shape.key]

@@ -15,21 +15,15 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final
 
-from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
-from docgraph.codec.equality import EqualityKey, candidate_keys, equality_key
+from docgraph.codec.equality import SINGLE_TYPES, EqualityKey, candidate_keys, equality_key
 from docgraph.exchange.data import Document, FieldPath, Filter
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.event import StreamIndexWrong, StreamSampled
 from docgraph.store.exact import normalize
 
-_SCALARS: Final = frozenset(
-    {str, int, Int64, float, bool, Decimal128, datetime, DatetimeMS, ObjectId, bytes, Binary}
-    | {Timestamp}
-)
 _MAX_VALUES: Final = 1000  # of one filter
 _MAX_DEPTH: Final = 20
 
@@ -165,7 +159,7 @@ class _Any:
         return any(part.is_met(reached) for part in self.parts)
 
     def choose(self, count: _Count) -> Sequence[_OneOf]:
-        """Return values of each part: any of them may be the one that holds."""
+        """Return values of each alternative: a document may match any of them."""
         return tuple(one for part in self.parts for one in part.choose(count))
 
 
@@ -220,7 +214,7 @@ def _list_operands(operator: str, operand: Any) -> list[Any]:
 
 
 def _read_keys(values: list[Any]) -> frozenset[EqualityKey]:
-    if not _SCALARS.issuperset(map(type, values)):
+    if not SINGLE_TYPES.issuperset(map(type, values)):
         raise _NotIndexable
     return frozenset(map(equality_key, values))
 

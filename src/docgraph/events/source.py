@@ -181,7 +181,7 @@ class Source:
         return await asyncio.shield(task)
 
     def release(self, channel: Channel) -> None:
-        """Count one client less; those who come back soon find the log of their channel."""
+        """Subtract a client of a channel; the log stays a while for clients that return soon."""
         self.users -= 1
         if not channel.users and self._is_finished:
             self._drop(channel)

@@ -81,7 +81,7 @@ class Deadline(NamedTuple):
         return left
 
     def find_patience(self, longest: float | None) -> float | None:
-        """Return how many seconds its work may wait now, at most `longest`; None: no limit."""
+        """Return how many seconds the request may wait now, at most `longest`; None: no limit."""
         ends = [] if longest is None else [longest]
         if self.patience is not None:
             ends.append(self.patience.left)
@@ -127,5 +127,5 @@ class Deadline(NamedTuple):
         return TimeLimitExceeded(f"maximum query time limit of {self.limit_ms}ms exceeded")
 
     def is_within(self, seconds: float) -> bool:
-        """Return whether it ends within that many seconds, or has passed."""
+        """Return whether the deadline is within that many seconds, or has passed."""
         return self.at is not None and self.at - time.monotonic() < seconds

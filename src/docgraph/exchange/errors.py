@@ -82,7 +82,7 @@ class RequestError(DocgraphError):
 
 
 class BodyError(RequestError):
-    """The body is not what its content type promises."""
+    """The body cannot be parsed as its content type."""
 
     status, code = 400, "malformed-body"
 
@@ -94,7 +94,7 @@ class BodyTooLarge(RequestError):
 
 
 class UnsupportedMediaType(RequestError):
-    """The content type is not one that the service reads."""
+    """The service does not support the content type of the body."""
 
     status, code = 415, "unsupported-media-type"
 
@@ -136,7 +136,7 @@ class NotFound(RequestError):
 
 
 class MethodNotAllowed(RequestError):
-    """The resource exists and does not take that method."""
+    """The resource does not support the method."""
 
     status, code = 405, "method-not-allowed"
 
@@ -149,31 +149,31 @@ class MethodNotAllowed(RequestError):
 
 
 class Unauthenticated(DocgraphError):
-    """The caller is not known."""
+    """The caller is not authenticated."""
 
     status, code = 401, "unauthenticated"
 
 
 class Forbidden(DocgraphError):
-    """The caller is known, or need not be, and may not do this."""
+    """The caller has no permission for this request."""
 
     status, code = 403, "forbidden"
 
 
 class Conflict(DocgraphError):
-    """The request contradicts what is stored."""
+    """The request conflicts with the stored state."""
 
     status, code = 409, "conflict"
 
 
 class PreconditionFailed(DocgraphError):
-    """The condition that the request carries does not hold."""
+    """A condition of the request, such as `If-Match`, is not met."""
 
     status, code = 412, "precondition-failed"
 
 
 class TooManyRequests(DocgraphError):
-    """The caller has to wait."""
+    """The caller exceeded a rate limit and has to wait."""
 
     status, code = 429, "too-many-requests"
 
@@ -197,7 +197,7 @@ class ExpressionTooLarge(QueryError):
 
 
 class LoopTooLarge(ExpressionTooLarge):
-    """The values given make an expression of an author too large."""
+    """The values of the caller make an expression of an author too large."""
 
     status, code = 400, "loop-too-large"
 
@@ -220,7 +220,7 @@ class Overloaded(DocgraphError):
 
 
 class NotSupported(DocgraphError):
-    """Understood, and deliberately not done."""
+    """docgraph does not support this, on purpose."""
 
     status, code = 501, "not-supported"
 
@@ -245,7 +245,7 @@ class PoolExhausted(Overloaded, StoreUnavailable):
 
 
 class OutcomeUnknown(StoreUnavailable):
-    """The database was lost, or took too long, while it wrote: it may have, or not."""
+    """The database was lost or too slow during a write, which may or may not be applied."""
 
     status, code = 500, "outcome-unknown"
 
@@ -275,13 +275,13 @@ class ResumePointLost(StoreRejected):
 
 
 class StoreForbidden(StoreError):
-    """The database does not let anybody do this; for a right that we lack see `StoreError`."""
+    """The database forbids this to every user; a privilege that we lack is a `StoreError`."""
 
     status, code = 403, "forbidden-by-database"
 
 
 class SecurityViolation(StoreError):
-    """A stage, operator or namespace that is refused always or by configuration."""
+    """A stage, operator or namespace that docgraph or its configuration rejects."""
 
     status, code = 403, "security-violation"
 

@@ -73,7 +73,7 @@ class Visit(Protocol):
     """Rate limit accounting of one request; call `end` in every case."""
 
     def identify(self, account: Account | None) -> None:
-        """Count it for its user and roles after authentication; raise `TooManyRequests`."""
+        """Count the request for its user and roles; raise `TooManyRequests`."""
         ...
 
     def count_entries(self, number: int, account: Account | None) -> None:
@@ -220,7 +220,7 @@ class Snapshot(Protocol):
 
 
 class EventStreams(Protocol):
-    """The owner of the cursors and connections."""
+    """Answers requests for change streams; it owns the cursors and connections."""
 
     async def answer(
         self,

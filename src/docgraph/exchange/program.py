@@ -18,7 +18,7 @@ _UNTOLD: Final = "--set"
 
 
 def own_command() -> str:
-    """Return how to call the running program: its path, unless the shell would find it."""
+    """Return the command that calls the running program: its name, or its path."""
     here, found = Path(sys.argv[0]), shutil.which(_NAME)
     if here.name == "__main__.py" and here.parent.name == _NAME:
         return _NAME if found else f"{shlex.quote(sys.orig_argv[0])} -m {_NAME}"

@@ -55,7 +55,7 @@ class SharedMessages:
 
 
 class Socket(Protocol):
-    """An open WebSocket, seen from a service.
+    """An open WebSocket, as services use it.
 
     `count_frame`, if set, is called for each frame from the peer: messages, their fragments, pings.
     If it returns a code and a reason, the socket is closed with them.

@@ -1,4 +1,4 @@
-"""Conditions and orders of lists, as MongoDB has them, and whether an index serves them."""
+"""Filters and sorts of lists for MongoDB, and whether an index serves them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SPECIAL: Final = frozenset({"2dsphere", "text"})
 
 
 def combine(filters: Sequence[Any]) -> Any:
-    """Return one filter that holds when all of them do."""
+    """Return one filter that matches when all of these match."""
     filters = [item for item in filters if item]
     merged: dict[str, Any] = {}
     for item in filters:
@@ -138,7 +138,7 @@ MAX_KEYS: Final = 16  # a sort of MongoDB has 32 at most
 
 @dataclass(frozen=True, slots=True)
 class OrderSpec:
-    """What `orderBy` of a field may contain: paths by field, or fields of embedded objects."""
+    """Allowed values of `orderBy`: paths by field, or fields of embedded objects."""
 
     fields: Mapping[str, str | Mapping[str, Any]]
     indexed_only: bool = False

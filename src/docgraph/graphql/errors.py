@@ -126,7 +126,7 @@ class InvalidField(FieldFailure):
 
 
 class FieldFault(Exception):
-    """Why the definition of a field is invalid; logged when the app was loaded."""
+    """The reason why the definition of a field is invalid, logged when the app is loaded."""
 
 
 class Errors:
@@ -216,7 +216,7 @@ def count_more(count: int | None = None) -> GraphqlError:
 
 
 def describe_failure(error: DocgraphError) -> FieldFailure:
-    """Return what an error of a lower layer means for the field.
+    """Return the field failure for an error of a lower layer.
 
     An unreachable or rejecting database and an expired deadline do not concern one field: they end
     the request (decision 25) and are raised again.

@@ -34,6 +34,7 @@ from graphql.utilities.print_schema import print_directive
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.definition.definition_schema import JsonSchema
+from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import (
@@ -119,32 +120,9 @@ _OUTPUTS: Final[dict[str, JsonSchema]] = {
     "Boolean": {"type": "boolean"},
     "ID": {"type": "string"},
 }
-# As apps with `json-mode: plain` write them; in other modes their form depends on the value.
-_PLAIN: Final[dict[str, JsonSchema]] = {
+_PLAIN_OUTPUTS: Final[dict[str, JsonSchema]] = {
     "Float": {"type": ["number", "string"]},  # "NaN", "Infinity"
-    "Long": {"type": ["integer", "string"]},  # the digits beyond 2^53 - 1
-    "Decimal128": {"type": "string", "description": "a decimal number"},
-    "ObjectId": {"type": "string", "pattern": "^[0-9a-f]{24}$"},
-    "DateTime": {"type": "string", "format": "date-time"},
-    "UUID": {"type": "string", "format": "uuid"},
-    "Timestamp": {"type": "string"},
-    "Regex": {"type": "string"},
-    "BsonDocument": {"type": "object"},
-}
-# How callers write the scalars; every other form is accepted, too.
-_WRITTEN: Final[dict[str, JsonSchema]] = {
-    "Long": {"type": ["integer", "string"], "examples": [5000000000]},
-    "Decimal128": {"type": ["string", "number"], "examples": ["19.90"]},
-    "ObjectId": {"type": "string", "examples": ["5d7a4b59cf6eeb5f9a3b8d2e"]},
-    "DateTime": {"type": "string", "format": "date-time", "examples": ["2024-05-31T12:00:00Z"]},
-    "UUID": {
-        "type": "string",
-        "format": "uuid",
-        "examples": ["0b6fa6f4-2a3d-4c1e-9d0b-6f2f6b6f9b11"],
-    },
-    "Timestamp": {"type": "string", "examples": ["1717156800.1"]},
-    "Regex": {"type": "string", "examples": ["/^a/i"]},
-    "BsonDocument": {"type": "object"},
+    **{name: {**scalar.plain_schema} for name, scalar in SCALARS.items()},
 }
 
 
@@ -231,7 +209,7 @@ def _describe_object(type_: GraphQLInputObjectType, found: dict[str, JsonSchema]
 def _describe_scalar(type_: Any, name: str) -> JsonSchema:
     text = (type_.description or "").strip().splitlines()
     described = {"description": f"{name}: {text[0]}" if text else name}
-    return {**described, **_WRITTEN.get(name, {})}
+    return {**described, **(SCALARS[name].input_schema if name in SCALARS else {})}
 
 
 def _with_text(schema: JsonSchema, type_: GraphQLNamedType) -> JsonSchema:
@@ -285,7 +263,7 @@ def _describe_value(type_: Any, *, is_plain: bool) -> JsonSchema:
         type_ = type_.of_type
     if isinstance(type_, GraphQLEnumType):
         return {"type": "string", "enum": list(type_.values)}
-    own = _PLAIN.get(type_.name) if is_plain else None
+    own = _PLAIN_OUTPUTS.get(type_.name) if is_plain else None
     return own or _OUTPUTS.get(type_.name, {"description": type_.name})
 
 

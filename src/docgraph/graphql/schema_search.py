@@ -47,7 +47,7 @@ _PURPOSE: Final = 6.0  # a field that counts or groups, if that is asked for
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A field as it is written in the schema, or a type."""
+    """A search result: a field as the schema declares it, or a type."""
 
     place: str
     signature: str
@@ -154,7 +154,7 @@ def _match(wanted: Mapping[str, float], entry: _Entry, index: _Index | None) -> 
 
 
 def _serves(words: Collection[str], purpose: str | None) -> bool:
-    """Return whether a question needs a field of this purpose."""
+    """Return whether the words of a question ask for a field of this purpose."""
     if purpose is None:
         return False
     wants_average = not AVERAGES.isdisjoint(words)

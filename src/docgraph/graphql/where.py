@@ -62,7 +62,7 @@ def list_paths(
 
 @dataclass(frozen=True, slots=True)
 class WhereSpec:
-    """What `where` of a field may contain; `is_root`: the field is one of Query."""
+    """Allowed conditions of `where`; `is_root`: the field is one of Query."""
 
     fields: Mapping[str, WhereField]
     search: bool = False
@@ -279,7 +279,7 @@ class _Compiler:
 
 
 def _join(conditions: Sequence[Filter | None]) -> Filter | None:
-    """Return the condition that holds when all of them do."""
+    """Return the condition that matches when all of these match."""
     return None if None in conditions else combine(conditions)
 
 

@@ -41,7 +41,7 @@ class CutPosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Data that fits, what was cut for that, and where to continue (None: nowhere)."""
+    """Data that fits into the limit, the cuts, and where to continue (None: complete)."""
 
     data: Any
     cuts: tuple[Cut, ...] = ()

@@ -103,7 +103,7 @@ class OperationTools:
         return list((await self._find_tools(session)).values())
 
     def stand_in(self) -> list[Tool]:
-        """Return the tools for the case that there are too many to list."""
+        """Return the search tools that replace operations which are too many to list."""
         return [
             Tool(
                 "search_operations",

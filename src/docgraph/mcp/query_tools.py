@@ -61,7 +61,7 @@ class QueryArguments:
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> QueryArguments:
-        """Read the arguments of the tools here."""
+        """Parse the arguments of the query tools."""
         variables = arguments.get("variables") or {}
         check_variables(variables)
         request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))
@@ -76,7 +76,7 @@ class QueryTools:
         self.settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return these tools."""
+        """Return the query tools."""
         settings = self.settings
         return [
             Tool(
@@ -206,7 +206,7 @@ class QueryTools:
 
 
 def _has_failed(result: Result) -> bool:
-    """Return whether nothing was found because of errors."""
+    """Return whether the result has no data because of errors."""
     data = result.data
     return data is None or (
         bool(result.errors) and not any(one is not None for one in data.values())

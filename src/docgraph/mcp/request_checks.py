@@ -94,7 +94,7 @@ def _read_host(text: str) -> _Host | None:
 
 
 class McpRateLimit:
-    """Counts only permitted requests, so that a caller who sends too many still gets a share."""
+    """Rate limit of agents; rejected requests do not count, so each caller keeps a share."""
 
     def __init__(self, counters: WindowCounters, most: int) -> None:
         self._counters = counters

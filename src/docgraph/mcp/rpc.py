@@ -86,7 +86,7 @@ class Icon(Struct, rename="camel"):
 
 
 class PeerInfo(Struct, rename="camel"):
-    """Who the client is."""
+    """Name and version of the client."""
 
     name: str
     version: str
@@ -111,7 +111,7 @@ class _Sampling(Struct):
 
 
 class PeerCapabilities(Struct):
-    """What the client offers; nothing of it is used, all of it is checked."""
+    """The capabilities of the client: checked, and not used."""
 
     elicitation: _Elicitation | None = None
     experimental: dict[str, dict[str, Any]] | None = None
@@ -187,7 +187,7 @@ class TemplateRef(Struct, tag_field="type", tag="ref/resource"):
 
 
 class PartialArgument(Struct):
-    """An argument, and what was typed of its value."""
+    """An argument to complete: its name, and the beginning of its value."""
 
     name: str
     value: str

@@ -38,7 +38,7 @@ class SchemaTools:
         self._settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return these tools."""
+        """Return the schema tools."""
         return [
             Tool(
                 "list_apps",

@@ -93,7 +93,7 @@ async def serve_stdio(methods: McpMethods, agent: LocalAgent, longest: int) -> N
 
 
 def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop, longest: int) -> None:
-    """Pass on lines in the order in which they arrive; an empty one is the end."""
+    """Pass on lines in the order of arrival; an empty one marks the end."""
     while True:
         line = sys.stdin.buffer.readline(longest + 1)
         while len(line) > longest and not line.endswith(b"\n"):
@@ -107,14 +107,14 @@ def _read_lines(lines: asyncio.Queue[bytes], loop: asyncio.AbstractEventLoop, lo
 
 
 def _claim_output() -> BinaryIO:
-    """Return standard output; what others print to it goes to standard error instead."""
+    """Return standard output for messages; redirect other prints to standard error."""
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return output
 
 
 class _StdioSession:
-    """The first request decides whether the client has a handshake."""
+    """One client on stdio; its first request decides whether there is a handshake."""
 
     def __init__(self, methods: McpMethods, agent: LocalAgent, output: BinaryIO) -> None:
         self._methods = methods

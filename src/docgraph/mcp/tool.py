@@ -28,7 +28,7 @@ _KINDS: Mapping[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
-    """The text for the agent; `is_structured`: programs get it as JSON, too, which it is."""
+    """The text for the agent; `is_structured`: it is JSON, and programs also get it as such."""
 
     text: str
     is_structured: bool = False
@@ -40,7 +40,7 @@ RunTool = Callable[[McpCall, Mapping[str, Any]], Awaitable[ToolOutcome]]
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool that an agent can call; all of them only read."""
+    """A read-only tool that an agent can call."""
 
     name: str
     title: str

@@ -66,7 +66,7 @@ Metric = TypeVar("Metric", bound=MetricWrapperBase)
 
 
 class _Children(Generic[Metric]):
-    """The children of a metric: one dictionary lookup each, and a bounded number of them."""
+    """The children of a metric by label values, bounded in number."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric

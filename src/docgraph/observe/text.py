@@ -63,7 +63,7 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def are_plain(*texts: str, limit: int = LIMIT) -> bool:
-    """Return whether `clean_text` would leave all of them unchanged; one check for all."""
+    """Return whether `clean_text` would leave all of these texts unchanged."""
     text = "".join(texts)
     return len(text) * _MAX_BYTES <= limit and bool(_is_plain(text)) and "eyJ" not in text
 

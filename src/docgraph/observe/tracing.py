@@ -75,7 +75,7 @@ current: Final = ContextVar[RequestTrace | None]("trace", default=None)
 
 
 class Tracing:
-    """Whether requests have traces, and which of those that begin here are recorded."""
+    """Starts traces of requests, and decides which of them are recorded (sampling)."""
 
     def __init__(self) -> None:
         self.sampler: Sampler | None = None  # None: there are no traces

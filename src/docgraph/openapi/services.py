@@ -58,7 +58,7 @@ def describe_service(service: Bound) -> dict[str, PathItem]:
 
 
 def _complete(service: Bound, operation: Document, *, own: bool = False) -> Document:
-    """Return the operation with common errors, and whether it needs a rule or only a login."""
+    """Return the operation with the common errors and its security requirement."""
     errors = (*_OFTEN, 404, 405) if own else _OFTEN
     responses = {one: refer("responses", f"Error{one}") for one in errors} | operation["responses"]
     return {

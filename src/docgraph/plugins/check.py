@@ -148,7 +148,7 @@ def _parameters(function: Callable[..., Any]) -> str:
 
 
 def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
-    """Return whether the method can be called as the kind declares it."""
+    """Return whether the method accepts the arguments that the kind declares."""
     try:
         signature = inspect.signature(method)
     except (TypeError, ValueError):  # not written in Python

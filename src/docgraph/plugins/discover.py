@@ -85,7 +85,7 @@ def is_plugin(value: Any) -> bool:
 
 
 def _find_flaw(value: Any, origin: str) -> StartupError | None:
-    """Return why a class that is meant to be a plugin is none."""
+    """Return why a class cannot be a plugin although it is meant to be one."""
     if not inspect.isclass(value):
         return None
     kind = getattr(value, "kind", None)

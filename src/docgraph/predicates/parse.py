@@ -249,11 +249,11 @@ class PredicateToken:
         return "the end" if self.kind is TokenKind.END else f"'{self.value[:40]}'"
 
     def is_mark(self, *marks: str) -> bool:
-        """Return whether it is one of these punctuation marks."""
+        """Return whether the token is one of these punctuation marks."""
         return self.kind is TokenKind.MARK and self.value in marks
 
     def is_word(self, word: str) -> bool:
-        """Return whether it is this word, unquoted."""
+        """Return whether the token is this word, unquoted."""
         return self.kind is TokenKind.WORD and self.value == word
 
 

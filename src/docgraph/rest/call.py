@@ -245,7 +245,7 @@ class RestCall:
         )
 
     def find_id(self, resource: Resource) -> bytes | None:
-        """Return the UUID of the collection that `require_collection` found: only it is meant."""
+        """Return the UUID of the collection that `require_collection` found."""
         found = self.checked.get((resource.db or "", resource.collection or ""))
         return None if found is None else found.id
 

@@ -159,7 +159,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.25  # seconds
 
 
 async def attempts(what: str) -> AsyncIterator[None]:
-    """Yield once per attempt, with growing pauses; then 503, since the request names no etag."""
+    """Yield once per attempt, with growing pauses (backoff); after the last one raise 503."""
     pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
     for number in range(_TRIES):
         if number:

@@ -27,7 +27,7 @@ from docgraph.store.versions import VersionFollower, Versions
 
 
 class CollectionNews:
-    """Announces that collections or JSON schemas were created, dropped or changed."""
+    """Announces created, dropped or changed collections and JSON schemas."""
 
     def __init__(self, store: Store, generations: Generations, graphql: Graphql) -> None:
         self._generations = generations

@@ -296,7 +296,7 @@ def _check_conflicts(update: Mapping[str, Any]) -> None:
 
 
 def _count_compared(update: Mapping[str, Any]) -> int:
-    """The values that are compared with each element of an array, one by one."""
+    """Return how many values the update compares with each element of an array."""
     added, removed = (update.get(operator) for operator in ("$addToSet", "$pullAll"))
     lists = list(removed.values()) if isinstance(removed, Mapping) else []
     for one in added.values() if isinstance(added, Mapping) else ():

@@ -53,7 +53,7 @@ def find_rejection(error: StoreError | NotFound) -> StoreRejected | None:
 
 
 def reject(code: object) -> StoreRejected | None:
-    """Return what an unclassified code of the database means for the caller."""
+    """Return the error for a database code that the store does not classify."""
     if not isinstance(code, int):
         return None
     if code in _NAMED:

@@ -175,7 +175,7 @@ class SchemaChecker(DataInterceptor):
         await self._schemas.close()
 
     def resolve(self, resource: Resource) -> bool:
-        """Return whether it is a user collection; its metadata names the schema, if any."""
+        """Return whether the resource is a user collection, whose metadata may name a schema."""
         collection = resource.collection
         if resource.type is ResourceType.METADATA or collection is None:
             return False

@@ -132,7 +132,7 @@ class MongoService(Service):
         await self._context.metadata.close()
 
     def parse(self, exchange: Exchange) -> DataRequest:
-        """Return the resource, its id and the parameters."""
+        """Parse the resource, its id and the parameters of a request."""
         return self._parser.parse(exchange.request)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:

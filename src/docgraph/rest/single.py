@@ -165,7 +165,7 @@ async def _find_collision(call: RestCall, target: Target) -> Answer | None:
 
 
 async def announce(call: RestCall, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
-    """Return the response to a successful write: empty, unless there is something to report."""
+    """Return the response to a successful write: empty unless there are warnings or content."""
     created = bool(result.inserted or result.upserted)
     headers = [("ETag", str(etag))]
     if created:
@@ -279,7 +279,7 @@ async def rehearse_representation(call: RestCall, id: Any) -> None:
 
 
 async def find_representation(call: RestCall, id: Any) -> Document | None:
-    """Return the document that the caller can see; None without permission or without request."""
+    """Return the written document as the caller sees it; None if not requested or denied."""
     if not _is_wanted(call) or (seen := await _check_get(call, id)) is None:
         return None
     found = await seen.read(Read(filter={"_id": id}, projection=call.parameters.keys, limit=1))

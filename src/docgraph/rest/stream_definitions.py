@@ -78,7 +78,7 @@ class StreamDefinition:
         return (self.stages.source, *([snapshot.filter.source] if snapshot is not None else []))
 
     def describe(self) -> Document:
-        """Return what a client may request."""
+        """Return the description of the stream for clients: variables and options."""
         described: Document = {
             "uri": self.uri,
             "variables": [one.describe() for one in find_variables(*self.sources)],

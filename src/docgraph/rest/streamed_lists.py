@@ -147,7 +147,7 @@ class CsvExport(CsvList):
 
 
 def build_table(cells: CsvCells, keys: Mapping[str, Any] | None, shown: Shown | None) -> CsvTable:
-    """Return the table of a page: with the columns that `keys` names, if it names them all.
+    """Return the table of a page; its columns are those of `keys`, if that includes fields.
 
     A key that is hidden from the caller is no column.
     """

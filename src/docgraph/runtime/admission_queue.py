@@ -111,7 +111,7 @@ class AdmissionQueue:
             self._emptied.set()
 
     def _is_hopeless(self, longest: float | None) -> bool:
-        """Return whether the turn of another caller would come too late."""
+        """Return whether one more caller would have to wait too long."""
         if not self._foresees or longest is None or len(self._waiting) < self._capacity:
             return False
         # Callers that entered together leave together: there may be no turn for a while.

@@ -20,13 +20,13 @@ DeferredWork = Callable[[Collection[str]], Awaitable[None]]
 
 
 class AfterCommit:
-    """Deferred work by key, each with all items that it has to process."""
+    """Work that is deferred until after a commit, by key, with the items to process."""
 
     def __init__(self) -> None:
         self._noted: dict[Hashable, tuple[DeferredWork, dict[str, None]]] = {}
 
     def enter(self, context: Context) -> None:
-        """Record the work that is requested in that context."""
+        """Defer the work that is requested inside this context."""
         context.run(_present.set, self)
 
     def defer(self, key: Hashable, items: Collection[str], work: DeferredWork) -> None:
@@ -35,7 +35,7 @@ class AfterCommit:
         noted.update(dict.fromkeys(items))
 
     async def finish(self) -> None:
-        """Run all of it; an error does not stop the rest, and is raised at the end."""
+        """Run the deferred work; an error does not stop the rest, and is raised at the end."""
         first: Exception | None = None
         for work, items in self._noted.values():
             try:
@@ -108,7 +108,7 @@ _unit: ContextVar[asyncio.Task[Any] | None] = ContextVar("unit", default=None)
 
 
 class ShieldedTasks:
-    """The units of a process that have not ended yet."""
+    """Runs tasks that a cancelled caller does not interrupt."""
 
     def __init__(self, most: int = MAX_TASKS) -> None:
         self._running: set[asyncio.Task[Any]] = set()

@@ -1,4 +1,4 @@
-"""Memory of the process: its limit, what large answers get of it, and the release of the rest.
+"""Memory of the process: its limit, the budget of large answers, and release of free memory.
 
 After a burst of work (large responses, thousands of rejections) the C library keeps freed memory
 for a later use that may never come. With glibc, the memory is returned when the process has grown

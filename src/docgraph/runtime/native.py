@@ -44,7 +44,7 @@ class NativeBatch(Protocol):
         ...
 
     def cut(self, size: int) -> list[tuple[int, int]]:
-        """Return where to divide the documents, into parts of at least `size` bytes."""
+        """Return the positions that divide the documents into parts of at least `size` bytes."""
         ...
 
     def part(self, start: int, stop: int) -> NativeBatch:
@@ -90,7 +90,7 @@ class NativeProgram(Protocol):
 
 
 class NativeLane(NamedTuple):
-    """What the extension offers."""
+    """The interface of the native extension."""
 
     split_reply: Callable[[Buffer], NativeBatch]
     build_batch: Callable[[Sequence[Buffer]], NativeBatch]

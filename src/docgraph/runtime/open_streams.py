@@ -44,11 +44,11 @@ class EndableClient(Protocol):
 
     @property
     def ending(self) -> CloseReason | None:
-        """Why it was ended; None while it is open."""
+        """The reason why the client was ended; None while it is open."""
         ...
 
     def end(self, ending: CloseReason) -> None:
-        """End it, and send it the reason."""
+        """End the client, and send it the reason."""
 
 
 @dataclass(eq=False)
@@ -62,7 +62,7 @@ class Session(ABC):
 
     @abstractmethod
     async def find_ending(self, now: float, interval: float) -> CloseReason | None:
-        """Return why it must end; None: nothing changed, or it cannot be decided now.
+        """Return why the session must end; None: nothing changed, or it cannot be decided now.
 
         `interval` is the time in seconds until the next check.
         """
@@ -191,7 +191,7 @@ class Reauthorizer:
 
 
 class StreamLimits:
-    """A slot is acquired when a stream opens and released when it ends.
+    """Limits of open streams per user and address: a slot is held while a stream is open.
 
     `what` names the streams in messages.
     """

@@ -264,7 +264,7 @@ class Buckets:
             self._release()
 
     def _assess(self, slot: _BucketSlot, further: int) -> RateResult:
-        """Return what the caller would have left after this request."""
+        """Return the rest of the quota after this request."""
         quota, wanted = slot.table.quota, further or 1
         rate, places, level = quota.rate, quota.places, slot.level
         if rate is not None and level < wanted - _TRIFLE:

@@ -102,7 +102,7 @@ class SharedFile:
 
 
 class _Lock(AbstractContextManager[None]):
-    """Created once per file: a request may lock it several times, and a generator costs more.
+    """Lock of a shared file, as a reusable context manager: cheaper than a generator.
 
     The file lock excludes other processes and ends with its holder, even by kill -9. It does not
     exclude other threads of this process.
@@ -184,7 +184,7 @@ class Generations:
         return self._counters[self._positions[name]]
 
     def bump(self, name: Generation) -> int:
-        """Add one for all processes; return the new number."""
+        """Increment the counter for all processes; return the new number."""
         position = self._positions[name]
         with self._file.locked():
             self._counters[position] += 1

@@ -61,11 +61,11 @@ class Outage(Protocol):
     """A resource that many tasks need, and that reports its own outages."""
 
     async def explains(self, error: BaseException) -> bool:
-        """Return whether the outage caused that failure and has been reported."""
+        """Return whether a reported outage caused that failure."""
         ...
 
     async def over(self) -> None:
-        """Return when another attempt is worthwhile."""
+        """Wait until another attempt makes sense."""
 
 
 class Tasks:

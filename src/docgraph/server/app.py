@@ -116,7 +116,7 @@ class Docgraph:
         await self._stack.aclose()
 
     def is_probe(self, exchange: Exchange) -> bool:
-        """Return whether this is a health check: it is answered regardless of the queue."""
+        """Return whether this is a health check, which does not wait in the queue."""
         route = self._routes.find(exchange.request)
         return route is not None and route.is_probe
 

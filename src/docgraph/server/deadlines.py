@@ -20,7 +20,7 @@ _NEEDED = nullcontext()
 
 
 class RequestDeadlines:
-    """Both count from the arrival of a request; 0 for the waiting time means no limit."""
+    """Time limit and waiting time of requests, both from their arrival; 0: no limit."""
 
     def __init__(
         self, wait_timeout_ms: int, is_pool_busy: Callable[[], bool], memory: AnswerBudget
@@ -57,7 +57,7 @@ class RequestDeadlines:
             yield
 
     def examining(self, exchange: Exchange) -> Timeout:
-        """Limit the lookup of users and rules: it is waiting, and counts in the time limit."""
+        """Limit the time to look up users and rules by the waiting time and the time limit."""
         deadline = exchange.deadline
         until = inf if deadline.at is None else deadline.at
         if deadline.patience is not None:

@@ -168,7 +168,7 @@ _SIGNS: Final = {
 
 
 class FrontPage(Service):
-    """At `/` for browsers that navigate there; other requests get the service bound to it."""
+    """Front page at `/`, for browsers; other requests get the service bound to that path."""
 
     name: ClassVar[str] = "frontPage"
     description: ClassVar[str] = "a page that says what is here"
@@ -183,7 +183,7 @@ class FrontPage(Service):
         access: AppAccess | None,
         authenticator: AuthenticateStage,
     ) -> None:
-        """`paths` are those of the services by name; `access` finds the apps, if there are any."""
+        """Store the paths of services by name; `access` finds the apps, if there are any."""
         self._title = title
         self._access = access
         self._apps_at = paths.get("graphql", ())

@@ -50,7 +50,7 @@ class Interception:
         return exchange.answer if point is Point.RESPONSE else None
 
     async def surround(self, exchange: Exchange, examine: Callable[[], Awaitable[None]]) -> None:
-        """Check credentials; new ones are a login like any other, and an answer rejects it."""
+        """Check credentials, with the interceptors of logins around it unless it is a renewal."""
         if exchange.is_renewal:
             await examine()
             return
@@ -83,7 +83,7 @@ _AWAITED: Final = {
 
 
 def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) -> None:
-    """Make all methods of these plugins that are awaited awaitable."""
+    """Wrap plain methods of plugins that docgraph awaits, so that they run in threads."""
     for plugin in plugins:
         for name in _AWAITED[plugin.kind]:
             method = getattr(plugin, name)

@@ -128,7 +128,7 @@ def require_allower(prepared: LoadedConfiguration) -> None:
 
 
 def _is_allower(one: FoundPlugin, prepared: LoadedConfiguration) -> bool:
-    """Return whether it is an allower; the registry counts if a plugin could register with it.
+    """Return whether a plugin is an allower; the registry is if a plugin may register with it.
 
     The one for lists of streams allows nothing by itself.
     """

@@ -272,7 +272,7 @@ def _portions(parts: Sequence[_Part], room: int) -> list[list[_Part]]:
 
 
 def _room_beside(filters: Sequence[_Part]) -> int:
-    """Return the bytes of a command for documents: half, or less if a filter needs more."""
+    """Return how many bytes of a command documents may have: half, or less for large filters."""
     longest = max((one.size for one in filters), default=0)
     return min(_LARGEST_COMMAND // 2, _LARGEST_COMMAND - longest)
 

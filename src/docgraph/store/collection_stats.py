@@ -288,7 +288,7 @@ class CollectionStats:
         await self._commands.explain(place[0], command, Deadline.after_ms(_PATIENCE_MS))
 
     async def can_run(self, place: CollectionName) -> bool:
-        """Whether the database can run stages over synthetic documents: from MongoDB 6.0 on."""
+        """Return whether the database can run stages over synthetic documents (MongoDB 6.0)."""
         return not await self._run_stages([], {}, place)
 
     async def run_over(
@@ -365,7 +365,7 @@ class CollectionStats:
 
 
 def _can_be_tried(stage: Mapping[str, Any], db: str) -> bool:
-    """Return whether trying it is safe: parsing computes constants, whatever they cost."""
+    """Return whether a stage is safe to try: parsing evaluates its constants, at any cost."""
     try:
         check_pipeline([stage], db=db, policy=Policy(allow_cross_database=True))
     except (SecurityViolation, QueryError):

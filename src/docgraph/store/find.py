@@ -1,4 +1,4 @@
-"""Commands `find` and `aggregate`: pure functions from arguments to the document that is sent.
+"""Commands `find` and `aggregate`: pure functions that build the document to send.
 
 A response is one batch if possible: `batchSize` is one more than the limit, since a server that has
 filled a batch exactly keeps the cursor open until the next request.

@@ -184,7 +184,7 @@ def is_number(step: str) -> bool:
 
 
 def may_overlap(left: FieldPath, right: FieldPath) -> bool:
-    """Check if one could be at or below the other."""
+    """Check if one of two paths could be at or below the other."""
     left, right = _without_positions(left), _without_positions(right)
     length = min(len(left), len(right))
     return left[:length] == right[:length]

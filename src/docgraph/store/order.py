@@ -69,7 +69,7 @@ async def find_in_order(
 
 
 class _Watched:
-    """Passes documents on and records that: a retry would pass them on again."""
+    """Passes documents on, and records that: a retry would pass them on twice."""
 
     def __init__(self, take: Take) -> None:
         self.take = take

@@ -118,7 +118,7 @@ class StoreReads:
     def decode_fields(
         self, documents: Sequence[bytes], names: Sequence[str]
     ) -> Sequence[Document] | None:
-        """Decode these fields of such documents; None if that is not possible."""
+        """Decode these fields of raw documents; None if that is not possible."""
         return self.commands.decode_fields(documents, names)
 
     async def explain(

@@ -179,7 +179,7 @@ class Store:
         await self._commands.ping(timeout, db=db)
 
     async def set_clock(self, timeout: float) -> None:  # noqa: ASYNC109 - its point
-        """Set `clock` to the time of the database, read within that many seconds."""
+        """Set `clock` to the time of the database, with a time limit in seconds."""
         await self.clock.set(self._commands.read_time(timeout))
 
 

@@ -189,7 +189,7 @@ class StoreStreams:
         return decode_event(event.raw, self.client.codec_options, db)
 
     def watch_unguarded(self, db: str, pipeline: Stages, **options: Any) -> ChangeEvents:
-        """Return the changes of a database with hidden properties: never for data of callers."""
+        """Return the changes of a database without guards: never for data of callers."""
         check_database(db)
         return ChangeEvents(self.client, self.commands, db, None, pipeline, **options)
 
@@ -203,7 +203,7 @@ class StoreStreams:
         resume_after: Mapping[str, Any] | None,
         await_ms: int,
     ) -> ChangeEvents:
-        """Return what happens to some collections of a database, and to any as a whole.
+        """Return the changes of some collections of a database, and drops and renames of any.
 
         Never for data of callers. `documents`: events of updates contain the document. `views`:
         changes of views are reported, too.

@@ -67,7 +67,7 @@ class TryAgain(DocgraphError):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A write whose followers are notified after the commit, as if they were notified now."""
+    """A write of a transaction whose interceptors are notified after the commit."""
 
     resource: Resource
     write: Write
@@ -131,7 +131,7 @@ class OpenTransaction(Transaction):
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Run one of its commands: a failure ends the transaction."""
+        """Run a command of the transaction inside this context: a failure ends the transaction."""
         if not self.is_open:
             raise TryAgain("the transaction is over")
         try:

@@ -163,7 +163,7 @@ class Versions:
 
 
 class VersionFollower:
-    """Loads changes and records what is served: for one process of an instance.
+    """Loads changes by polling, and records the version that this instance serves.
 
     `take` ensures that no process of the instance serves older data from then on. No writer waits
     for an instance without a record.

@@ -343,7 +343,7 @@ def _changed(result: UpdateResult) -> WriteResult:
 
 
 def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
-    """Return position and reason of each failed element; raise errors that concern all of them."""
+    """Return position and reason of each failed document; raise errors of the whole write."""
     failed = error.details.get("writeErrors", [])
     if not failed or is_collection_gone(error):
         raise error

@@ -101,7 +101,7 @@ class StoreWrites:
         return await self._execute(db, collection, write, deadline=deadline, majority=False)
 
     async def finish(self, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Await steps that belong together; they are completed even if the caller is cancelled.
+        """Run steps that belong together to their end, even if the caller is cancelled.
 
         For callers that commit something and then must publish it, or complete a second step.
         """
@@ -203,7 +203,7 @@ class StoreWrites:
     async def transact(
         self, work: Callable[[Transaction], Awaitable[T]], *, deadline: Deadline
     ) -> T:
-        """Return what `work` returns; run its reads and writes in one transaction.
+        """Run the reads and writes of `work` in one transaction; return its result.
 
         An error rolls it back. If the database rolled back the transaction, it is retried with
         backoff: until the deadline after a conflict, otherwise a few times. The commit and the

@@ -148,7 +148,7 @@ class Compilation:
         return ConstantTemplate(None)
 
     def build(self, value: Any, where: PartPath, position: Position) -> Render:
-        """Return the closure of one part."""
+        """Compile one part to a closure."""
         if len(where) > MAX_DEPTH:
             return self.flaw(where[:3], f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, Mapping):

@@ -309,7 +309,7 @@ def _compare_kinds(render: Render) -> Render:
 
 
 def _add_membership(document: dict[str, Any], value: SeveralKinds) -> None:
-    """Add that the value is one of these kinds, in addition to an `$in` of other values."""
+    """Add the condition that the value is one of these, next to an `$in` of other values."""
     if "$not" in document:
         raise UnusableValue("$eq with an ID next to $in and $not: write them as members of $and")
     document["$not"] = {"$nin": list(value.candidates)}

@@ -1,4 +1,4 @@
-"""Stages and conditions that can never work at their position, whatever a caller supplies.
+"""Placement checks: stages and conditions that can never work at their position.
 
 Only what is certainly before a stage counts: an optional stage may be left out, and so may a sort
 whose directions come from outside.
@@ -31,13 +31,13 @@ _USE_STAGE: Final = "use the stage $geoNear, or $geoWithin"
 
 
 def find_misplaced(stages: Any, vocabulary: Vocabulary) -> list[Flaw]:
-    """The flaws of a pipeline as it is written, each with its place."""
+    """Return the flaws of a pipeline as it is written, with their locations."""
     found = _Walk(vocabulary).find_in_stages(stages, (), {_COLLECTION})
     return [*found, *find_missing_metadata(stages, stages, vocabulary)]
 
 
 def find_missing_metadata(part: Any, source: Any, vocabulary: Vocabulary) -> Iterator[Flaw]:
-    """The `$meta` in a part for which nothing in the source makes metadata."""
+    """Yield each `$meta` in a part whose metadata no stage or filter of the source provides."""
     if _has_open_filter(source, vocabulary):
         return
     for name, makers in _MAKERS.items():
@@ -49,7 +49,7 @@ def find_missing_metadata(part: Any, source: Any, vocabulary: Vocabulary) -> Ite
 def find_search_conflicts(
     filter: Any, vocabulary: Vocabulary, place: PartPath = ()
 ) -> Iterator[Flaw]:
-    """The `$text` and `$near` of a filter that MongoDB cannot evaluate where they are.
+    """Yield each `$text` and `$near` of a filter that MongoDB cannot evaluate at its position.
 
     A filter has one of them, outside of `$nor`, and `$near` is outside of `$or`, too. Optional
     conditions and those with placeholders may be left out, and do not count.
@@ -70,7 +70,7 @@ def find_search_conflicts(
 def _find_searches(
     value: Any, where: PartPath, vocabulary: Vocabulary, *, is_sure: bool
 ) -> Iterator[tuple[PartPath, bool]]:
-    """Each search with its place, and whether it is always a part of the filter."""
+    """Yield each search with its location, and whether it is always a part of the filter."""
     for key, one in value.items() if isinstance(value, Mapping) else ():
         here = (*where, key)
         if key in _SEARCHES:
@@ -88,7 +88,7 @@ def _find_searches(
 
 
 def _has_open_filter(value: Any, vocabulary: Vocabulary) -> bool:
-    """Whether a whole filter is supplied, which may have any condition."""
+    """Return whether a whole filter is supplied, which may have any condition."""
     if isinstance(value, list):
         return any(_has_open_filter(one, vocabulary) for one in value)
     if not isinstance(value, Mapping):
@@ -124,7 +124,7 @@ class _Walk:
         self._vocabulary = vocabulary
 
     def find_in_stages(self, stages: Any, where: PartPath, before: set[str]) -> Iterator[Flaw]:
-        """`before` are the names of the stages that are certainly run before these."""
+        """Yield the flaws of stages; `before` has the stages that certainly run before them."""
         for index, stage in enumerate(stages if isinstance(stages, list) else ()):
             yield from self._find_in_entry(stage, (*where, index), before)
 
@@ -191,7 +191,7 @@ def _find_near(condition: Any, where: PartPath) -> Iterator[Flaw]:
 
 
 def _rename_empty(name: str, body: Any) -> str:
-    """The name of a stage; none for a `$match` that may turn out to be empty."""
+    """Return the name of a stage; empty for a `$match` that may have no conditions."""
     is_sure = isinstance(body, Mapping) and any(key[:1] != "$" for key in body)
     return "" if name == "$match" and not is_sure else name
 

@@ -1,4 +1,4 @@
-"""Stages whose arguments can never work, as far as that is known without a database.
+"""Shapes of stage arguments: find stages that can never work, without a database.
 
 A placeholder fits everywhere: what a caller supplies is checked when it arrives. The table has what
 people get wrong most; the rest is left to the database (`CollectionStats.find_refused`).

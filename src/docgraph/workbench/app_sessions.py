@@ -160,7 +160,7 @@ def _part_of(finding: Finding) -> str:
 
 
 def _outside(findings: Collection[Finding], parts: Collection[str]) -> tuple[Finding, ...]:
-    """Return the findings that do not concern unreadable parts."""
+    """Return the findings, without those about parts that cannot be read."""
     return tuple(one for one in findings if _part_of(one) not in parts)
 
 

@@ -1,4 +1,4 @@
-"""Requests to the tools: members parsed strictly; nothing is looked up here."""
+"""Requests to the tools: strict parsing of their members, without I/O."""
 
 from __future__ import annotations
 

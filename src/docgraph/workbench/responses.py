@@ -97,7 +97,7 @@ class ToolResponses:
         return content
 
     async def draft(self, exchange: Exchange, wanted: ToolArguments) -> Body:
-        """Return the app's response as if the draft were stored; or a stored app's, to another."""
+        """Return the response of a draft as if it were stored, or of an app for another user."""
         request = _require_request(wanted)
         visit = await self.visits.enter(exchange, wanted)
         is_draft = wanted.draft is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+import yaml
 
 from docgraph.codec import JsonMode
 from docgraph.codec.bson_types import ObjectId
@@ -13,10 +15,15 @@ from docgraph.exchange import Consistency, WriteConcern, WriteMode
 from docgraph.exchange.errors import DocgraphError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.ids import IdType
-from docgraph.rest.parameters import Count, Parameters, parse_parameters
+from docgraph.rest.parameters import _READERS, Count, Parameters, parse_parameters
 from docgraph.rest.sections import Mongo
 
 DEFAULTS = Parameters()
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs/reference/rest-parameters.md").read_text()
+COMPONENTS = yaml.safe_load((ROOT / "src/docgraph/openapi/components.yaml").read_text())
+# `pagesize` depends on the configuration, `writeMode` is `wm`, and the others are rejected.
+NOT_IN_COMPONENTS = {"pagesize", "writeMode", "rep", "sid", "txn"}
 
 
 def _parse(*pairs: tuple[str, str]) -> Parameters:
@@ -254,3 +261,9 @@ def test_consistency_is_what_the_request_says_of_it() -> None:
     assert _parse(("readPreference", "NEAREST")).consistency == Consistency("nearest")
     assert _parse(("readConcern", "Local")).consistency == Consistency(concern="local")
     assert _parse(("writeConcern", "1")).consistency is None
+
+
+@pytest.mark.parametrize("name", _READERS)
+def test_every_parameter_is_on_its_page_and_in_the_openapi_description(name: str) -> None:
+    assert f"`{name}`" in PAGE
+    assert (name in COMPONENTS["rest"]["parameters"]) != (name in NOT_IN_COMPONENTS)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tools.language import compare, find_words, measure
+from tools.language import (
+    compare,
+    find_long_lines,
+    find_missing_files,
+    find_words,
+    measure,
+    wrap_pages,
+)
 
 
 def write(root: Path, name: str, text: str) -> None:
@@ -57,3 +64,50 @@ def test_the_length_of_sentences_is_measured_without_code() -> None:
     assert measure(text + "\n```sh\na b c d e f g\n```\n") == measure(text)
 
     assert measure(text) == (5.0, 0)
+
+
+LONG_CODE = "`" + "code " * 24 + "`"
+
+
+def test_long_lines_of_prose_are_wrapped_and_the_rest_stays(tmp_path: Path) -> None:
+    table = f"| {'a ' * 80}|\n"
+    code = f"```sh\n{'a ' * 80}\n```\n"
+    short = "One line\nand another.\n"
+    write(tmp_path, "README.md", f"{table}\n{code}\n{short}\n* {'word ' * 40}\n  end\n")
+
+    assert list(find_long_lines(tmp_path)) == [
+        "README.md:10: longer than 120 columns: run tools/language.py --wrap"
+    ]
+    wrap_pages(tmp_path)
+
+    assert list(find_long_lines(tmp_path)) == []
+    item = "* " + "word " * 22 + "word\n  " + "word " * 17 + "end\n"
+    assert (tmp_path / "README.md").read_text() == f"{table}\n{code}\n{short}\n{item}"
+
+
+@pytest.mark.parametrize("text", [LONG_CODE, f"* {LONG_CODE}", "https://example.org/" + "a" * 120])
+def test_a_long_line_that_cannot_be_wrapped_is_allowed(tmp_path: Path, text: str) -> None:
+    write(tmp_path, "README.md", text)
+
+    assert list(find_long_lines(tmp_path)) == []
+
+
+def test_a_new_line_never_begins_with_the_mark_of_a_list(tmp_path: Path) -> None:
+    write(tmp_path, "README.md", "a" * 119 + " - b " + "c" * 117 + " 1. d\n")
+    wrap_pages(tmp_path)
+
+    lines = (tmp_path / "README.md").read_text().splitlines()
+    assert lines == ["a" * 119 + " -", "b", "c" * 117 + " 1.", "d"]
+
+
+def test_files_that_pages_for_developers_name_have_to_exist(tmp_path: Path) -> None:
+    write(tmp_path, "src/docgraph/rest/ids.py", "")
+    write(tmp_path, "tests/unit/test_ids.py", "")
+    write(tmp_path, "docs/explanation/glossary.md", "`rest/ids.py` `src/docgraph/rest` `text/csv`")
+    write(tmp_path, "tests/README.md", "`unit/test_ids.py`\n`unit/test_old.py`\n")
+    write(tmp_path, "ARCHITECTURE.md", "`tests/unit`, `rest/gone.py`")
+
+    assert list(find_missing_files(tmp_path)) == [
+        "ARCHITECTURE.md:1: no such file: rest/gone.py",
+        "tests/README.md:2: no such file: unit/test_old.py",
+    ]

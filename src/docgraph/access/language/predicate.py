@@ -191,7 +191,7 @@ def _list_calls(node: Node) -> Iterator[PredicateCall]:
 
 
 def _blame(node: Node, wanted: bool, truths: Mapping[int, Truth], text: str) -> list[Failure]:
-    """Return the conditions that prevent the node from being `wanted`."""
+    """Return the conditions because of which the node does not have the truth value `wanted`."""
     match node:
         case Literal(value):
             return [] if value is wanted else [Failure(str(value).lower(), 0, value)]

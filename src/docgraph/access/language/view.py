@@ -132,7 +132,7 @@ class RequestView:
         self._known[name] = UNBOUND if value is None else value
 
     async def supply_all(self, names: frozenset[str]) -> Variables:
-        """Return those values, loaded if necessary, for rendering a template."""
+        """Return the values of variables, loaded if necessary, for rendering a template."""
         for name in sorted(names):
             if name not in self._known:
                 await self.supply(name)

@@ -293,7 +293,7 @@ class DatabaseRealm(Authenticator):
 
 
 class _UnknownUserError(Exception):
-    """Keeps an unknown user out of the cache; not a fault."""
+    """Signals an unknown user, so that the cache stores nothing; not a fault."""
 
 
 def _build_passwords(

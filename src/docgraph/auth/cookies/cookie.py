@@ -178,7 +178,7 @@ def foreign_page() -> Forbidden:
 
 
 def _could_be_form(request: Request) -> bool:
-    """Return whether it has a body of a type that a page may send anywhere, or of no type."""
+    """Return whether the request has a body of a type that a foreign page can send."""
     length = request.headers.get("content-length")
     has_content = "transfer-encoding" in request.headers or length not in (None, "0")
     kind = request.content_type
@@ -249,7 +249,7 @@ _WAY_OUT: Final = (
 
 
 class CookieSetter(Interceptor):
-    """Runs at the response, after everything that may renew or revoke the token.
+    """Sets the cookie in the response, after everything that may renew or revoke the token.
 
     Callers request the cookie with `set-auth-cookie`; a renewed token replaces the cookie of its
     caller. It contains the token of the response, never the credentials of the login, and is set

@@ -31,7 +31,7 @@ from docgraph.plugins.registry import PluginRegistry
 
 
 class BasicMechanism(AuthMechanism):
-    """Verifies with the configured authenticator; malformed credentials never reach it."""
+    """Basic authentication with user and password, checked by the configured authenticator."""
 
     name: ClassVar[str] = "basicAuthMechanism"
     description: ClassVar[str] = "Authorization: Basic with user id and password"
@@ -69,7 +69,7 @@ class BasicMechanism(AuthMechanism):
 
 
 class IdentityMechanism(AuthMechanism):
-    """Runs last, so that real credentials win where other mechanisms are enabled, too."""
+    """Authenticates every request as one account; runs last, so that real credentials win."""
 
     name: ClassVar[str] = "identityAuthMechanism"
     description: ClassVar[str] = "authenticates every request as one configured account"
@@ -102,7 +102,7 @@ BASIC = "basicAuthMechanism"
 
 
 class TokenBasicMechanism(AuthMechanism):
-    """Verifies with the token manager; without one it does nothing."""
+    """Basic authentication with user and token, checked by the token manager, if there is one."""
 
     name: ClassVar[str] = "tokenBasicAuthMechanism"
     description: ClassVar[str] = "Authorization: Basic with user id and token"

@@ -53,7 +53,7 @@ class DigestAuthenticator(Protocol):
 
 
 class DigestMechanism(AuthMechanism):
-    """One challenge per configured algorithm, in the order of the configuration."""
+    """Digest authentication, with a challenge for each configured algorithm."""
 
     name: ClassVar[str] = "digestAuthMechanism"
     description: ClassVar[str] = "Authorization: Digest"

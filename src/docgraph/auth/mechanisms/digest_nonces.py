@@ -76,7 +76,7 @@ class Nonces:
         return Nonce(body, _TIME.unpack_from(body)[0] / 1000)
 
     def is_fresh(self, nonce: Nonce) -> bool:
-        """Return whether it is within its lifetime."""
+        """Return whether the nonce is within its lifetime."""
         return -_SKEW <= self._clock() - nonce.made <= self._lifetime
 
     def is_ageing(self, nonce: Nonce) -> bool:
@@ -159,7 +159,7 @@ class StoredCounts:
         )
 
     async def close(self) -> None:
-        """Do nothing: the store belongs to others."""
+        """Do nothing: the store is closed elsewhere."""
 
     async def sweep(self) -> None:
         """Remove expired records periodically."""

@@ -58,7 +58,7 @@ ADDRESS_AGE = 300.0
 
 
 class JwtMechanism(AuthMechanism):
-    """Verifies the token; responses never contain the reason of a rejection."""
+    """Bearer authentication with a JWT; responses never contain the reason of a rejection."""
 
     name: ClassVar[str] = "jwtAuthenticationMechanism"
     description: ClassVar[str] = "Authorization: Bearer with a JSON Web Token"
@@ -209,7 +209,7 @@ def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Verificatio
 
 
 def _is_pem(key: str) -> bool:
-    """Return whether it is the text of a key, not the path of a file."""
+    """Return whether the option is the text of a key, not the path of a file."""
     return "-----BEGIN" in key
 
 

@@ -245,7 +245,7 @@ class AccountBindings(Provider):
 
 
 def _sign(account: Account, manager: JwtTokenManager) -> Account:
-    """Return the account as a token of this service restores it."""
+    """Return the account as it is restored from a token of this service."""
     login = TokenAccount(account.name, account.roles, account.properties, account.kind)
     claims = build_claims(login, PropertyNames(manager.account_properties_claims))
     return restore(Verified(Account(account.name, account.roles, claims, "jwt")), "").account

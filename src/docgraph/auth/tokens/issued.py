@@ -64,7 +64,7 @@ class _IssuedToken:
 
 
 class _UnknownTokenError(Exception):
-    """Keeps an unknown token out of the cache."""
+    """Signals an unknown token, so that the cache stores nothing."""
 
 
 class IssuedTokens:
@@ -168,7 +168,7 @@ class IssuedTokens:
         return end if abs(end - issued.valid_until) > _CLOCK_WAS_SET else issued.valid_until
 
     async def _follow(self) -> None:
-        """Read which logins any worker has changed since the last read."""
+        """Drop cached tokens of logins that any worker has changed since the last call."""
         generation = self._generations.read("logins")
         if generation <= self._seen:
             return
@@ -210,7 +210,7 @@ class IssuedTokens:
         return put
 
     def _is_usable(self, entry: _IssuedToken, account: Account) -> bool:
-        """Return whether it is live, not about to expire, and has the login's current account."""
+        """Return whether the token is live, not about to expire, and of the current account."""
         issued = entry.issued
         if self._is_outdated(entry):
             return False

@@ -163,7 +163,7 @@ class FixedKey:
         """Do nothing: the key never changes."""
 
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
-        """Return that key."""
+        """Return the fixed key, whatever the `kid` of the token is."""
         return (self.key,)
 
     async def close(self) -> None:

@@ -90,7 +90,7 @@ class Revocations:
         return isinstance(hash, str) and self._marks.is_rehash(hash)
 
     def date(self, user: str) -> float:
-        """Return the issue time of a token of the user that is created now: after all marks."""
+        """Return the issue time of a new token of the user: later than every revocation mark."""
         return max(self._clock.earliest(), self._marks.find(user) + _JUST_AFTER)
 
     async def revoke(self, jti: str, expires_at: float | None = None) -> None:
@@ -306,7 +306,7 @@ class RevocationMarks:
         return len(self._tokens) + len(self._users)
 
     def end(self, jti: str | None, user: str | None, issued_at: float | None) -> bool:
-        """Return whether they revoke that token; without `iat` it is older than any mark.
+        """Return whether a mark revokes the token; without `iat` it is older than any mark.
 
         `user` None: the token names no user of this service, so that no mark of a user applies.
         """

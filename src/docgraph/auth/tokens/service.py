@@ -44,7 +44,7 @@ _NOT_STORED: Final = (("Cache-Control", "no-store"),)
 
 
 class TokenService(Service):
-    """Needs no rule: a path without a user id is the caller's, one with another id is 403."""
+    """Serves the caller's token without a permission rule; the path of another user is 403."""
 
     name: ClassVar[str] = "authTokenService"
     description: ClassVar[str] = "gives and ends the caller's token"

@@ -99,7 +99,7 @@ class TokenTable:
         )
 
     def put(self, row: TokenRow, *, usable_until: float, sessions: Sessions = ANY) -> TokenRow:
-        """Return the login's token with the account of `row`: the live one, else `row` itself.
+        """Return the login's live token with the account of `row`; insert `row` if there is none.
 
         When two workers issue at the same time, the second gets the token of the first.
         """

@@ -47,7 +47,7 @@ class AuthToken(NamedTuple):
 
 
 class LastToken(AuthToken):
-    """The token that the caller sent: the session is too old for another."""
+    """The token that the caller sent, because the session is too old for a new one."""
 
     __slots__ = ()
 

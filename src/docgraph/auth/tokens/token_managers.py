@@ -77,7 +77,7 @@ class _IssuingManager(TokenManager):
 
     @abstractmethod
     def _render(self, issued: Issued) -> AuthToken:
-        """Return the token as clients get it."""
+        """Return the token as clients receive it."""
 
 
 class RandomTokens(_IssuingManager):

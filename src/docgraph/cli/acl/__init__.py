@@ -255,7 +255,7 @@ def _render_flaws(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
 
 
 def _add_ties(rows: list[dict[str, Any]], ties: Iterable[Tie]) -> list[dict[str, Any]]:
-    """Add a warning to the rule that wins; one of the configuration has no row of its own."""
+    """Add a warning to the rule that wins a tie; file rules have no row in the list."""
     from docgraph.access.rule import RuleOrigin
 
     by_name = {row["rule"]: row for row in rows}

@@ -100,7 +100,7 @@ def rule_id_of(definition: Document) -> str:
 
 
 def is_plain(found: Document) -> bool:
-    """Return whether it only opens a path: replacing it loses no conditions."""
+    """Return whether the rule only opens a path: replacing it loses no conditions."""
     return found.keys() <= _OURS and bool(_ADDRESS.fullmatch(str(found.get("predicate"))))
 
 
@@ -112,7 +112,7 @@ class Closing:
 
     @classmethod
     def of(cls, prepared: LoadedConfiguration, app: Docgraph) -> Closing:
-        """Build it from the configured location of rules."""
+        """Build it for the configured collection of rules, if that is used."""
         settings = prepared.config.get(DbAclAuthorizer)
         return cls(RuleCollection(app, settings) if settings.enabled else None)
 

@@ -133,7 +133,7 @@ async def _create_all(bench: Definitions, chosen: Sequence[NewIndex]) -> None:
 
 
 def _is_left(report: AdviceReport, created: Sequence[NewIndex]) -> bool:
-    """Return whether something serious is left that no created index fixes."""
+    """Return whether a serious finding remains that no created index fixes."""
     mended = {one.command for one in created}
     return any(
         one.is_serious and not set(one.extra.get("createIndex", [""])) <= mended

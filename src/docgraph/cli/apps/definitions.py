@@ -72,7 +72,7 @@ def check_found(prepared: LoadedConfiguration, found: Sequence[FoundDefinition])
 
 
 def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
-    """Read the definitions of files and directories; print what in a directory is none."""
+    """Read the definitions of files and directories; print which files are no definitions."""
     sources = find_definitions(paths)
     for path, reason in sources.skipped:
         notice(f"{path}: skipped: {reason}")

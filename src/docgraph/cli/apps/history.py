@@ -76,7 +76,7 @@ def rollback(sources: ConfigSources, app: str, version: int) -> None:
 async def compare_versions(
     bench: Definitions, app: str, former: int, latter: int | None
 ) -> list[Change]:
-    """Return what has changed from a version to another one, or to what is stored."""
+    """Return the changes from one version to another, or to the stored definition."""
     versions = await _read_versions(bench, app)
     one = _choose(versions, app, former)
     before = _read_definition(one)

@@ -178,7 +178,7 @@ def _write(
 def _add_to_files(
     prepared: LoadedConfiguration, existing: Existing, found: Inferred, directory: Path
 ) -> list[str]:
-    """Add what is new; return notes on differences between the definition and the sample."""
+    """Add new types and fields; return notes on differences from the sample."""
     from docgraph.cli.apps.sources import MAPPINGS, SCHEMA_FILE, find_part, read_directory
     from docgraph.workbench.infer.merge import merge
     from docgraph.workbench.infer.yaml_additions import add_entries, merge_entries

@@ -223,7 +223,7 @@ def _read_text(file: Path) -> str:
 
 
 def is_holdable(document: Document) -> bool:
-    """Return whether it has the parts that have files of their own."""
+    """Return whether the document has the parts of a definition."""
     schema, mappings = document.get("schema"), document.get(MAPPINGS)
     return isinstance(schema, str) and isinstance(mappings, dict)
 

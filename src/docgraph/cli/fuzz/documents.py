@@ -90,7 +90,7 @@ def build_documents(
 
 
 def _satisfy(filter: Any) -> dict[str, Any]:
-    """Return values with which a document passes, as far as the filter is simple."""
+    """Return values with which a document matches the filter, as far as it is simple."""
     found: dict[str, Any] = {}
     for key, condition in filter.items() if isinstance(filter, Mapping) else ():
         if key == "$and" and isinstance(condition, list | tuple):
@@ -206,7 +206,7 @@ class _World:
         return [value] if node.is_list else value
 
     def _other(self, node: PropertyShape, number: int) -> Any:
-        """Return a value with which the document does not pass a filter."""
+        """Return a value with which the document does not match a filter."""
         kind = node.made_kind or _kind_of(node.values)
         others = [pool_value(kind, number + step) for step in range(POOL)]
         value = next((one for one in others if one not in node.values), None)

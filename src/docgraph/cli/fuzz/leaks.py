@@ -71,7 +71,7 @@ class Leak:
         }
 
     def describe(self) -> str:
-        """Return what is shown, in a sentence."""
+        """Return the finding as a sentence."""
         canary, door = self.showing.canary, self.operation.door
         if canary is not None and canary.is_row:
             return f"{door} shows rows of {canary.namespace} that are excluded by {canary.reason}"
@@ -122,7 +122,7 @@ class LeakReport:
 
 
 def advise(operation: FuzzRequest, showing: Showing) -> str:
-    """Return what to do about it."""
+    """Return advice on how to fix the leak."""
     canary, cause = showing.canary, showing.cause
     in_app = operation.door in (GRAPHQL, MCP)
     if showing.kind == NAME:
@@ -166,7 +166,7 @@ _AROUND: Final = 30  # characters around the first difference of two responses
 
 @dataclass(slots=True)
 class LeakOracle:
-    """Has the worlds, the canaries, and a function that restores the worlds after a write."""
+    """Decides what leaked: compares the responses of both worlds, and searches for canaries."""
 
     worlds: Sequence[World]
     finder: Finder
@@ -182,7 +182,7 @@ class LeakOracle:
         return [*found, Showing(DIFFERENCE)] if self._differ(replies) else found
 
     async def find_difference(self, operation: FuzzRequest) -> Showing | None:
-        """Return how the responses differ, if they do, and not by chance."""
+        """Return the difference of the responses, unless there is none or it is chance."""
         replies = await self._send(operation)
         if self._differ(replies) and await self._is_steady(operation, replies):
             failed = [_has_failed(one) for one in replies]

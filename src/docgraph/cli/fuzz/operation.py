@@ -71,7 +71,7 @@ class FuzzRequest:
 
     @property
     def said(self) -> str:
-        """Everything that the caller sends, decoded: a response may repeat it."""
+        """Everything that the caller sends, decoded: a response may repeat it without a leak."""
         parts = [self.path, *(_text(one) for one in self.parameters.values())]
         return " ".join([*parts, *self.headers.values(), json.dumps(self.body)])
 

@@ -1,4 +1,4 @@
-"""What the rules hide from a caller, and two worlds with canaries in the hidden data.
+"""Find what the rules hide from a caller, and plant canaries there in two worlds.
 
 The same authorizers decide as in a server. Everything is written to scratch databases only.
 """

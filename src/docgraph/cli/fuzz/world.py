@@ -97,7 +97,7 @@ class World:
             writer.close()
 
     def normalise(self, reply: Reply) -> tuple[int, str]:
-        """Return what must be equal in both worlds."""
+        """Return the part of a response that must be equal in both worlds."""
         headers = sorted(
             f"{name.lower()}: {value}"
             for name, value in reply.headers

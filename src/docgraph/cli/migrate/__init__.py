@@ -86,7 +86,7 @@ def _find_sections() -> Mapping[str, type[Section]]:
 
 
 def _survey(file: Path) -> list[Remark]:
-    """Return what differs in the database that the written file names."""
+    """Return the differences found in the database of the written configuration."""
     from docgraph.cli.application import work_on
     from docgraph.cli.migrate.survey import StoredSurvey
     from docgraph.rest.sections import Mongo

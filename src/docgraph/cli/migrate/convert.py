@@ -48,7 +48,7 @@ _OPENING: Final = (("authentication", "anonymous-fallback"), ("graphql", "serve-
 
 
 class Fate(Enum):
-    """What became of an option or of something stored."""
+    """The outcome of converting an option or a stored document."""
 
     TAKEN = "taken over"
     CHANGED = "changed in meaning"

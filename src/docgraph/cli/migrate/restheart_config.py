@@ -33,7 +33,7 @@ _SELECTOR: Final = re.compile(r"""\[\s*([\w-]+)\s*=\s*(?:'([^']*)'|"([^"]*)")\s*
 
 
 class OptionAction(NamedTuple):
-    """What becomes of an option: the row of `restheart_options.yml`."""
+    """The conversion of an option: a row of `restheart_options.yml`."""
 
     default: Any
     action: str

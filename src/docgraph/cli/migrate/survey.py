@@ -1,4 +1,4 @@
-"""What is stored and would behave differently: rules, users, apps and properties; read only."""
+"""Survey of stored rules, users, apps and properties that would behave differently."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class StoredSurvey:
     _cut: list[Remark] = field(default_factory=list)
 
     async def run(self, databases: Sequence[str]) -> list[Remark]:
-        """Return what would change, for all kinds of documents; the database `*` means all."""
+        """Return the differences of all kinds of documents; the database `*` means all."""
         acl, users, graphql = (
             self.app.plugins.values["configuration"][kind.section_name]
             for kind in (DbAclAuthorizer, DbRealmAuthenticator, Graphql)
@@ -90,7 +90,7 @@ def check_rules(
 
 
 def check_file_rules(rules: Sequence[Any]) -> list[Remark]:
-    """Return what differs in the rules of the configuration; what is no rule is left out."""
+    """Return the differences of the rules in the configuration; other values are left out."""
     documents = [rule for rule in rules if isinstance(rule, dict)]
     return list(check_rules(documents, Policy(), RuleOrigin.FILE))
 

@@ -115,7 +115,7 @@ def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, k
 
 
 async def _compare(mover: Mover, source: Directory) -> list[ImportChanges]:
-    """Return what would change; raise if something would be invalid here."""
+    """Return the changes of an import; raise if a document would be invalid here."""
     from docgraph.cli.apps.definitions import report
     from docgraph.cli.apps.stored import without_etag
     from docgraph.cli.transfer.flaws import Flaws

@@ -129,7 +129,7 @@ class Directory:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing in it would be lost or mixed up."""
+        """Whether an export can be written to it without losing or mixing up files."""
         with _explaining_errors(self.path):
             if not self.path.exists():
                 return True
@@ -161,7 +161,7 @@ class Directory:
             )
 
     def find_unknown(self) -> Iterator[str]:
-        """Yield what an import ignores: a newer docgraph wrote it, or it is something else."""
+        """Yield the files that an import ignores: of a newer docgraph, or not of an export."""
         manifest = self._read_manifest()
         if _is_number(manifest.get("revision")) and manifest["revision"] > REVISION:
             yield f"{self.path} was written by {_name_writer(manifest)}, which knows more"
@@ -325,7 +325,7 @@ def _swap(directory: Path, names: Sequence[str]) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Remove what exists; a link, not its target."""
+    """Remove a file, directory or link, if it exists; of a link, not its target."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -37,7 +37,7 @@ ReadParts = Sequence[tuple[Part, Sequence[Document]]]
 
 
 class Flaws:
-    """Checks what is moved, as a server with this configuration would."""
+    """Checks exported documents as a server with this configuration would."""
 
     def __init__(self, mover: Mover) -> None:
         self._mover = mover

@@ -192,7 +192,7 @@ class Mover:
         return untouched
 
     async def _write_some(self, part: Part, writes: list[Write], late: list[str]) -> list[Write]:
-        """Return what could not be written yet: a JSON schema may refer to a later one."""
+        """Write documents; return the rest: a JSON schema may refer to a later one."""
         waiting, refusal = [], None
         for write in writes:
             try:

@@ -61,7 +61,7 @@ class AppsProvider(Provider):
         self._apps = Apps(graphql, store, generations, blocking, registry)
 
     def get(self) -> Apps:
-        """Return the one cache of this process."""
+        """Return the cache of this process."""
         return self._apps
 
     async def close(self) -> None:

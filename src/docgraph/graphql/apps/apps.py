@@ -183,7 +183,7 @@ class Apps:
         return self._definitions
 
     async def _follow(self) -> None:
-        """Load what other workers have written; a later write is noticed by the next request."""
+        """Load definitions that other workers have written, as far as known by now."""
         generation = self._generations.read("apps")
         is_due = generation != self._failed or time.monotonic() >= self._ask_again
         if generation != self._seen and is_due:
@@ -267,7 +267,7 @@ class Apps:
         self._emit_collisions(self._definitions)
 
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
-        """Return all definitions that claim this URI: only one of them is served."""
+        """Return all definitions that claim this URI, of which one is served."""
         filter = {"$or": [{"_id": uri}, {"descriptor.uri": {"$in": spell_uri(uri)}}]}
         definitions = StoredDefinitions(by_id=self._config.serve_by_id)
         definitions.put([build_entry(document) for document in await self._read(filter, 100)])
@@ -321,7 +321,7 @@ class Apps:
             heard()
 
     def _forget_former(self, entries: Sequence[StoredDefinition]) -> None:
-        """Drop what was compiled from previous versions now, not when the cache needs space."""
+        """Drop the apps compiled from previous versions, before the cache needs the space."""
         for entry in entries:
             compiled = self._compiled.peek(entry.key)
             if compiled is not None and compiled.version != entry.version:

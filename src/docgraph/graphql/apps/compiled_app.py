@@ -145,7 +145,7 @@ class VisibleApp:
 
     @cached_property
     def identity(self) -> str:
-        """The text that differs for apps whose answers to an operation can differ."""
+        """A text that is different for apps whose answers to an operation can differ."""
         texts = (str(self.definition.id), self.definition.uri, self.app.version, self.mode.name)
         return repr((texts, sorted(self.key)))
 

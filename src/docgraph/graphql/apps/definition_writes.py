@@ -270,7 +270,7 @@ class DefinitionChecker(OnDefinitions):
     async def _reject_collision(
         self, document: Document, taken: set[str], place: str, transaction: Transaction | None
     ) -> None:
-        """Reject a claim that another app has, also one that was written without our array."""
+        """Reject a URI that another app claims, even one that was stored without `_uris`."""
         claims = document[URIS]
         written = [spelling for one in claims for spelling in spell_uri(one)]
         claimed = [
@@ -312,7 +312,7 @@ def _show(warning: Finding) -> str:
 
 
 def _hide_ours(store: Store, graphql: Graphql) -> RevealKey:
-    """Hide docgraph's own properties from every read; each write sets them again."""
+    """Hide the properties that docgraph adds to definitions from every read."""
     try:
         hide_marker(store.guard, graphql.db, graphql.collection)
         return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
@@ -349,7 +349,7 @@ class DefinitionNotifier(OnDefinitions):
 
 
 class DefinitionReader(OnDefinitions):
-    """Return exactly what was written (decision 6)."""
+    """Reads of definitions return exactly what was written (decision 6)."""
 
     name: ClassVar[str] = "graphAppDefinitionReader"
     description: ClassVar[str] = "unescapes app definitions that are read"

@@ -67,7 +67,7 @@ class StoredDefinition:
 
 
 def build_entry(document: Document) -> StoredDefinition:
-    """Read what is needed to find a definition, whatever else is wrong with it."""
+    """Build the entry of a stored definition: what is needed to find it, valid or not."""
     descriptor = document.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     uri, id = descriptor.get("uri"), document.get("_id")
@@ -92,7 +92,7 @@ def build_key(id: Any) -> str:
 
 
 def find_claims(id: Any, uri: str) -> list[str]:
-    """Return what an app claims: its `_id` if that is a string, and its URI, which is last."""
+    """Return the URIs that an app claims: its `_id` if that is a string, then its URI."""
     name = normalise_uri(id) if isinstance(id, str) else uri
     return [uri] if name == uri else [name, uri]
 
@@ -270,7 +270,7 @@ class _PartialDefinition:
         return replace(node, operation_types=kept) if kept else None
 
     def _add(self, errors: Sequence[Finding], schema: GraphQLSchema) -> bool:
-        """Record the places of these errors; return whether all of them are confined to one."""
+        """Record the faulty fields and types; return whether every error is confined to one."""
         for error in errors:
             place = _find_place(error.where, schema)
             if place is None:
@@ -288,9 +288,9 @@ class _PartialDefinition:
         self._faults.setdefault(place, finding)
 
     def _add_exposing(self, parts: Examination) -> None:
-        """Add fields that could show values of a field with an unknown visibility.
+        """Leave out fields that could show values of a field with an unknown visibility.
 
-        Any fault may hide the way to a restricted field, and so what its property needs.
+        A fault anywhere on the path to a restricted field makes its visibility unknown.
         """
         if not self._faults or not (self._unveiled or parts.visibility.roles):
             return
@@ -339,7 +339,7 @@ def _find_place(where: str, schema: GraphQLSchema) -> FaultyPlace | None:
 def _find_dependent(
     place: FaultyPlace, schema: GraphQLSchema, unveiled: Collection[str]
 ) -> Iterator[FaultyPlace]:
-    """Yield what fails with a faulty interface or union: fields of its type, and its types."""
+    """Yield the fields and types that depend on a faulty interface or union."""
     type_ = schema.type_map.get(place[0])
     if len(place) > 1 or type_ is None or not is_abstract_type(type_):
         return

@@ -55,7 +55,7 @@ class CacheRequest(NamedTuple):
 
 
 class CacheUse(NamedTuple):
-    """An answer, and what the cache did: `status` and `age` are for those who may see them."""
+    """An answer, with the cache status and its age for callers who may see them."""
 
     body: Body
     status: str
@@ -88,13 +88,13 @@ class _Flight:
         return self.content
 
     def land(self) -> None:
-        """Let those who wait continue."""
+        """Wake the requests that wait for the answer."""
         if self.landed is not None:
             self.landed.set()
 
 
 class AnswerCache:
-    """The cache of one process; `watch` also serves others who want to know about changes."""
+    """The cache of one process; live queries use its `watch`, too."""
 
     resolvers: Resolvers  # set before the first request, as are the interceptors of responses
     interceptors: Sequence[Interceptor] = ()
@@ -120,7 +120,7 @@ class AnswerCache:
     async def answer(
         self, plan: Plan, request: CacheRequest, exchange: Exchange, execution: ExecuteQuery
     ) -> CacheUse:
-        """Return the answer to an operation, from the cache if that has it."""
+        """Return the answer to an operation, from the cache if it is there."""
         variables, has_extensions, lane = request
         tree = plan.only_tree
         if tree is None:  # otherwise the execution checks variables

@@ -84,7 +84,7 @@ class AnswerStore:
         return key not in self._entries and self._admission.mark(key)
 
     def begin(self, key: bytes) -> Sequence[int]:
-        """Return the writes so far: an answer is executed to be stored, which needs no mark."""
+        """Return the write counters, before the execution of an answer that will be stored."""
         self._admission.remove(key)
         return self._generations.copy_writes()
 
@@ -149,7 +149,7 @@ class AnswerStore:
 
 
 class AnswerAdmission:
-    """Admission of answers: a miss is stored if its request was missed before, not long ago.
+    """Cache admission: an answer is stored at the second miss of its request within a while.
 
     Recording what an answer depends on costs more than an answer is worth that no one requests
     again. So the first miss of a request leaves a mark (a hash of its key, in two generations), and

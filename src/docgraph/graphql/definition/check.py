@@ -151,7 +151,7 @@ def require_id(report: Report, document: Mapping[str, Any]) -> Report:
 
 
 def _check_entrance(schema: GraphQLSchema, mappings: Mapping[str, Any], findings: Findings) -> None:
-    """Reject an app without a mapped field of Query: no query could be answered."""
+    """Reject an app without a mapped field of Query: it could answer no query."""
     query, fields = mappings.get("Query"), schema.type_map.get("Query")
     if not isinstance(fields, GraphQLObjectType) or not (query is None or isinstance(query, dict)):
         return
@@ -220,7 +220,7 @@ def _check_shapes(mappings: Mapping[str, Any], rules: CheckContext, findings: Fi
 
 
 class _Parts:
-    """The mappings of every type of a schema."""
+    """Checks and compiles the mappings of every type of a schema."""
 
     def __init__(
         self,

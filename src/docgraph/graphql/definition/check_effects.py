@@ -107,7 +107,7 @@ def warn_unused(
 def warn_text_only(
     where: str, key: str, use: Placeholder, field: GraphQLField, findings: Findings
 ) -> None:
-    """Warn if the place in `find` or `stages` compares an `ID` with nothing but texts."""
+    """Warn if `find` or `stages` compare an `ID` argument with texts only."""
     type_ = _find_argument_type(use, field)
     if type_ is None or key not in ("find", "stages"):
         return

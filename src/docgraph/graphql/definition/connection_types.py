@@ -98,7 +98,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 def read_connection(
     where: str, value: Mapping[str, Any], sort: Template | None, findings: Findings
 ) -> ConnectionSpec | None:
-    """Read the key `connection` of a mapping; None without one that can work."""
+    """Return the parsed `connection` of a mapping; None if it is absent or invalid."""
     options = value.get("connection")
     if options is None:
         return None
@@ -221,7 +221,7 @@ class _Adding:
     def _add_field(
         self, name: str, field: GraphQLField, shown: str, replaced: frozenset[str]
     ) -> None:
-        """Add a field next to the list, with its directives and arguments except the replaced."""
+        """Add a field next to the list, with its directives, and arguments for pages."""
         node = field.ast_node
         assert node is not None  # noqa: S101 - the author has written the field
         own = ((one.name.value, one) for one in node.arguments or ())
@@ -238,7 +238,7 @@ class _Adding:
 
 
 def _find_replaced(mapping: QueryMapping) -> frozenset[str]:
-    """Return the names that only `skip` and `limit` use, in whose place there are pages."""
+    """Return the arguments that only `skip` and `limit` use: pages replace them."""
     sizes = [one for one in (mapping.skip, mapping.limit) if one is not None]
     others = [one for one in (mapping.find, mapping.sort) if one is not None]
     names, kept = (frozenset().union(*(t.names for t in some)) for some in (sizes, others))

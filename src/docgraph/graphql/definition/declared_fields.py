@@ -21,17 +21,18 @@ from graphql import (
 
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
+from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.graphql.where import OPERATORS, RANGE
 from docgraph.variables.compilation import describe
 
 MAX_DEPTH: Final = 8
 
 _EQUALITY: Final = frozenset({"eq", "ne", "in", "nin", "exists"})
-_ORDERED: Final = frozenset(
-    {"Int", "Float", "Long", "Decimal128", "DateTime", "Timestamp", "ObjectId", "String"}
+_ORDERED: Final = frozenset({"Int", "Float", "String"}).union(
+    name for name, scalar in SCALARS.items() if scalar.has_range
 )
 # Types of values that a text index does not contain.
-_WORDLESS: Final = (_ORDERED - {"String"}) | {"Boolean", "UUID", "Regex"}
+_WORDLESS: Final = frozenset({"Int", "Float", "Boolean", *SCALARS}) - {"BsonDocument"}
 _UNORDERED: Final = frozenset({"BsonDocument", "Regex"})
 _KNOWN: Final = (*OPERATORS, "range")
 
@@ -81,7 +82,7 @@ class FieldTree:
         *,
         is_order: bool,
     ) -> FieldTree:
-        """Read the declared fields; what is wrong with them becomes an error."""
+        """Parse the declared fields; mistakes become errors of the definition."""
         tree = cls(type_.name)
         for number, name in enumerate(declared):
             place = f"{where}[{number}]" if is_order else f"{where}.{name}"

@@ -168,7 +168,7 @@ class AppDefinition:
     remarks: tuple[Finding, ...] = field(default=())
 
     def json_mode_or(self, default: str) -> JsonMode:
-        """Return how values of results are written: by the descriptor, or this default."""
+        """Return the JSON mode of results: that of the descriptor, or this default."""
         return JSON_MODES[self.json_mode or default]
 
     def has_live(self, roles: Collection[str]) -> bool:
@@ -212,7 +212,7 @@ def decode_uri(uri: str) -> str:
 
 
 def read_uri(uri: str) -> str:
-    """Return where an app with this URI is served; its mistakes are reported elsewhere."""
+    """Return the path where an app with this URI is served; mistakes are not reported."""
     try:
         return decode_uri(uri)
     except ValueError:

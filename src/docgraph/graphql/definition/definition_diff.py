@@ -95,7 +95,7 @@ class Change:
 
 
 def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[str]:
-    """Yield a diff of the lines between the first and the last difference: diffing takes long."""
+    """Yield a diff of the lines from the first to the last difference, to save time."""
     pairs = zip(old, new, strict=False)
     same = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
     if same is None and len(old) == len(new):
@@ -266,7 +266,7 @@ def _compare_visibility(old: GraphQLSchema, new: GraphQLSchema) -> Iterator[Effe
 
 
 def _find_incompatibilities(old: DeclaredOperation, new: DeclaredOperation) -> Iterator[str]:
-    """Yield what clients of the old text would miss: its variables, and fields of its response."""
+    """Yield variables and response fields of the old text that the new one lacks."""
     limits = GraphqlLimits()
     try:
         documents = [parse_query(one.query, limits) for one in (old, new)]
@@ -310,7 +310,7 @@ def _accepts(new: VariableDefinitionNode, old: VariableDefinitionNode) -> bool:
 
 
 def _find_paths(document: DocumentNode) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of the response, in the names that it has there, the short ones first."""
+    """Yield the paths of the response by their response keys, the short ones first."""
     operation = _find_operation(document)
     fragments = find_fragments(document)
     seen: set[tuple[tuple[str, ...], str]] = set()

@@ -107,7 +107,7 @@ class Report:
         return self.resolve([one for one in self.questions if isinstance(one, UnknownOperator)])
 
     def as_error(self) -> DefinitionError:
-        """Return one error for all of them, with a line of the message for each."""
+        """Return one error for all findings, with a line for each in the message."""
         first, *others = self.errors
         lines = [f"Wrong GraphQL App definition: {first}", *map(str, others)]
         return DefinitionError("\n".join(lines), hint=first.hint, details=[*map(str, self.errors)])
@@ -144,7 +144,7 @@ class Findings:
             self.error(join_place(where, flaw.where), flaw.what, flaw.hint)
 
     def defer(self, where: str, parts: Iterable[UnknownOperator | StagePart]) -> None:
-        """Leave operators and stages of the template at `where` to the database."""
+        """Defer the check of operators and stages of the template to the database."""
         self.questions += [replace(one, where=join_place(where, one.where)) for one in parts]
 
     def resolve(self, question: Question, *, is_refused: bool) -> None:
@@ -176,7 +176,7 @@ class Findings:
                 self.warn(where, what, f"make an index {question.advice}")
 
     def report(self) -> Report:
-        """Return what was found."""
+        """Return the report of all findings."""
         return Report(tuple(self.errors), tuple(self.warnings), tuple(self.questions))
 
 

@@ -75,7 +75,7 @@ class GeneratedTypes:
 
     @property
     def is_full(self) -> bool:
-        """Whether more was added than an app may have, which is an error already."""
+        """Whether the generated types exceed their limit, which was reported as an error."""
         return self._count > MAX_GENERATED
 
     @property
@@ -194,7 +194,7 @@ def _parts_of(node: TypeDefinitionNode) -> Sequence[Any]:
 
 
 def _shape(node: TypeDefinitionNode) -> Any:
-    """Return what two types of the same name must have in common."""
+    """Return the shape that types of one name must share."""
     return node.kind, frozenset(map(_describe_part, _parts_of(node)))
 
 

@@ -51,7 +51,7 @@ _MAX_STATES: Final = 50_000
 def follow_groups(
     schema: GraphQLSchema, mappings: Mappings, generated: GeneratedTypes, findings: Findings
 ) -> None:
-    """Make groups follow the fields that show their properties; report filters that cannot."""
+    """Hide groups from callers who do not see their properties; report filters that cannot."""
     visibility = read_visibility(schema)
     groups = [
         ((type_name, name), mapping)

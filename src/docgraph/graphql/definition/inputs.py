@@ -8,7 +8,7 @@ text, so that a decimal loses no digits.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from decimal import Decimal
 from math import isfinite
@@ -136,7 +136,8 @@ def _whole(value: Any) -> int | None:
     return None
 
 
-def _parse_long(value: Any) -> Int64:
+def coerce_long(value: Any) -> Int64:
+    """Return the 64-bit integer that a caller sent."""
     value = _open(value)
     if isinstance(value, str):
         return parse_long(value)
@@ -146,7 +147,8 @@ def _parse_long(value: Any) -> Int64:
     return build_long(number)
 
 
-def _parse_decimal128(value: Any) -> Decimal128:
+def coerce_decimal(value: Any) -> Decimal128:
+    """Return the decimal that a caller sent, with all of its digits."""
     value = _open(value)
     if isinstance(value, Decimal128):
         return value
@@ -159,7 +161,8 @@ def _parse_decimal128(value: Any) -> Decimal128:
     raise ValueError('a Decimal128 is a number, its text or {"$numberDecimal": "…"}')
 
 
-def _parse_object_id(value: Any) -> ObjectId:
+def coerce_object_id(value: Any) -> ObjectId:
+    """Return the ObjectId that a caller sent."""
     value = _open(value)
     if isinstance(value, ObjectId):
         return value
@@ -168,7 +171,8 @@ def _parse_object_id(value: Any) -> ObjectId:
     raise ValueError('an ObjectId is a text of 24 hexadecimal digits or {"$oid": "…"}')
 
 
-def _parse_uuid(value: Any) -> Binary:
+def coerce_uuid(value: Any) -> Binary:
+    """Return the UUID that a caller sent, with dashes or without."""
     value = _open(value)
     if isinstance(value, str):
         return parse_any_uuid(value)
@@ -179,7 +183,8 @@ def _parse_uuid(value: Any) -> Binary:
     )
 
 
-def _parse_datetime(value: Any) -> datetime | DatetimeMS:
+def coerce_datetime(value: Any) -> datetime | DatetimeMS:
+    """Return the date that a caller sent as text, milliseconds or extended JSON."""
     value = _open(value)
     if isinstance(value, datetime | DatetimeMS):
         return value
@@ -205,7 +210,8 @@ def _parse_date_text(text: str) -> datetime | DatetimeMS:
     return parse_date(text)
 
 
-def _parse_timestamp(value: Any) -> Timestamp:
+def coerce_timestamp(value: Any) -> Timestamp:
+    """Return the timestamp that a caller sent."""
     value = _open(value)
     if isinstance(value, Timestamp):
         return value
@@ -217,7 +223,8 @@ def _parse_timestamp(value: Any) -> Timestamp:
     return build_timestamp(int(match[1]), int(match[2]))
 
 
-def _parse_regex(value: Any) -> Regex[str]:
+def coerce_regex(value: Any) -> Regex[str]:
+    """Return the regular expression that a caller sent, within its limits."""
     if isinstance(value, dict):
         value = build_bson(value)
         if isinstance(value, dict) and list(value) == ["$regex"]:
@@ -233,28 +240,16 @@ def _parse_regex(value: Any) -> Regex[str]:
     return value
 
 
-def _parse_plain_regex(value: Any) -> Regex[str]:
+def coerce_plain_regex(value: Any) -> Regex[str]:
     """Parse a regex, also `/pattern/options` in the mode that writes that form."""
     slashed = _SLASHED_REGEX.fullmatch(value) if isinstance(value, str) else None
-    return _parse_regex({"$regex": slashed[1], "$options": slashed[2]} if slashed else value)
+    return coerce_regex({"$regex": slashed[1], "$options": slashed[2]} if slashed else value)
 
 
-def _parse_document(value: Any) -> dict[str, Any]:
+def coerce_document(value: Any) -> dict[str, Any]:
+    """Return the document that a caller sent, marked as such."""
     value = _open(value)
     if not isinstance(value, dict):
         raise ValueError("a BsonDocument is an object, or the text of one")
     marked: dict[str, Any] = mark_caller(value)
     return marked
-
-
-PARSERS: Mapping[str, Callable[[Any], Any]] = {
-    "BsonDocument": _parse_document,
-    "ObjectId": _parse_object_id,
-    "Decimal128": _parse_decimal128,
-    "Timestamp": _parse_timestamp,
-    "DateTime": _parse_datetime,
-    "Regex": _parse_regex,
-    "Long": _parse_long,
-    "UUID": _parse_uuid,
-}
-PLAIN_PARSERS = {**PARSERS, "Regex": _parse_plain_regex}

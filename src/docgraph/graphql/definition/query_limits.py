@@ -117,7 +117,7 @@ def find_deep_nesting(text: str) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """The figures of a selection set with its fragments counted as if they were written out."""
+    """Depth and number of fields of a selection set, with its fragments expanded."""
 
     depth: int = 0
     introspection: int = 0
@@ -260,7 +260,7 @@ class _ResponseNode:
 
 
 class CountedParser(Parser):
-    """The parser of graphql-core; raises `OperationRefused` at one field too many."""
+    """The parser of graphql-core with limits; raises `OperationRefused` above one."""
 
     def __init__(self, text: str, max_tokens: int) -> None:
         super().__init__(text, max_lexical_tokens=max_tokens, allow_empty_selection_sets=False)
@@ -301,7 +301,7 @@ Signature = tuple[str, str, GraphQLOutputType | None]
 
 @dataclass(slots=True)
 class Merging:
-    """The cost of checking whether the fields of a document merge."""
+    """The cost of the validation rule that fields can be merged."""
 
     comparisons: int = 0
     alike: bool = True  # fields of one name have the same arguments and types everywhere

@@ -1,13 +1,15 @@
-"""Scalars: the GraphQL types, and how stored values are serialized.
+"""Scalars: the GraphQL types of BSON values, one entry of `SCALARS` for each.
 
-Widening without loss is allowed (decision 16), everything else is a ValueError. The JSON form is
-that of decision 17. `inputs` coerces what callers send.
+An entry has everything that GraphQL knows about the scalar: serialization of stored values, input
+coercion (`inputs`), descriptions, JSON Schema and operators. Widening without loss is allowed
+(decision 16), everything else is a ValueError. The JSON form is that of decision 17.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from math import isfinite
@@ -31,9 +33,16 @@ from docgraph.codec.forms import FORMS, JsonMode, RenderValue, double_form, plai
 from docgraph.codec.id_text import IdText, render_id_text
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
 from docgraph.graphql.definition.inputs import (
-    PARSERS,
-    PLAIN_PARSERS,
     build_bson,
+    coerce_datetime,
+    coerce_decimal,
+    coerce_document,
+    coerce_long,
+    coerce_object_id,
+    coerce_plain_regex,
+    coerce_regex,
+    coerce_timestamp,
+    coerce_uuid,
     read_literal,
 )
 
@@ -53,18 +62,12 @@ _EXACT_INTEGERS = 2**53
 
 def serializer(type_name: str, mode: JsonMode) -> Serializer:
     """Return the serializer of this scalar; it raises ValueError for a value that does not fit."""
-    match type_name:
-        case "Float":
-            return _FLOATS.get(mode, _show_float)
-        case "DateTime":
-            return _shown(_expecting("DateTime", datetime, DatetimeMS), _date_form(mode))
-        case "BsonDocument":
-            expect = _expecting("BsonDocument", dict, DBRef)
-            return _shown(expect, lambda value: fragment(value, mode))
+    if type_name == "Float":
+        return _FLOATS.get(mode, _show_float)
     if type_name in _PLAIN:
         return _PLAIN[type_name]
-    parse_value, kind = _STORED[type_name]
-    return _shown(parse_value, FORMS[mode][kind])
+    scalar = SCALARS[type_name]
+    return _shown(scalar.check, scalar.form(mode))
 
 
 def _shown(parse_value: Serializer, form: Serializer) -> Serializer:
@@ -163,19 +166,17 @@ def _as_uuid(value: Any) -> Any:
     return value
 
 
-_STORED: Mapping[str, tuple[Serializer, type]] = {
-    "Long": (partial(_as_integer, "Long"), Int64),
-    "Decimal128": (_as_decimal, Decimal128),
-    "ObjectId": (_expecting("ObjectId", ObjectId), ObjectId),
-    "Timestamp": (_expecting("Timestamp", Timestamp), Timestamp),
-    "UUID": (_as_uuid, Binary),
-    "Regex": (_expecting("Regex", Regex, re.Pattern), Regex),
-}
+def _form_of(kind: type) -> Callable[[JsonMode], RenderValue]:
+    return lambda mode: FORMS[mode][kind]
 
 
 def _date_form(mode: JsonMode) -> RenderValue:
     near, far = FORMS[mode][datetime], FORMS[mode][DatetimeMS]
     return lambda value: near(value) if isinstance(value, datetime) else far(value)
+
+
+def _document_form(mode: JsonMode) -> RenderValue:
+    return lambda value: fragment(value, mode)
 
 
 def _show_string(value: Any) -> str:
@@ -269,58 +270,153 @@ def _parse_id_literal(node: ValueNode) -> Any:
 GraphQLID.coerce_input_value = GraphQLID.parse_value = _parse_id  # type: ignore[method-assign]
 GraphQLID.coerce_input_literal = _parse_id_literal
 
-_DESCRIPTIONS = {
-    "BsonDocument": "A document of the database.",
-    "ObjectId": 'An identifier of 12 bytes: `{"$oid": "…"}`.',
-    "Decimal128": 'A decimal number of 34 digits: `{"$numberDecimal": "…"}`.',
-    "Timestamp": 'A timestamp of the database itself: `{"$timestamp": {"t": …, "i": …}}`.',
-    "DateTime": 'A date: `{"$date": <milliseconds since 1970>}`.',
-    "Regex": 'A regular expression: `{"$regex": "…", "$options": "…"}`.',
-    "Long": 'An integer of 64 bits: `{"$numberLong": "…"}`.',
-    "UUID": "A universally unique identifier: its text with dashes.",
-}
 _BSON_SPECIFICATION = "https://bsonspec.org/spec.html"
 _MONGODB_SPECIFICATIONS = "https://github.com/mongodb/specifications/blob/master/source"
-_PLAIN_DESCRIPTIONS = {
-    "BsonDocument": (
-        "A document of the database; its values are written as the scalars are.",
-        _BSON_SPECIFICATION,
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BsonScalar:
+    """A predeclared scalar: everything that GraphQL knows about a BSON type.
+
+    Descriptions and schemas with `plain` are those of apps with `json-mode: plain`; in other modes
+    the form of a result depends on its value.
+    """
+
+    check: Serializer  # returns a stored value in the type of the scalar, or raises ValueError
+    form: Callable[[JsonMode], RenderValue]
+    coerce: Callable[[Any], Any]  # what callers send
+    coerce_plain: Callable[[Any], Any] | None = None
+    description: str
+    plain_description: str
+    specified_by: str
+    input_schema: Mapping[str, Any]  # how callers write it; every other form is accepted, too
+    plain_schema: Mapping[str, Any]
+    has_range: bool = False  # filters can have `gt`, `lt` and similar
+    is_number: bool = False  # its text is a number or a date in every mode, never a formula in CSV
+
+
+SCALARS: Mapping[str, BsonScalar] = {
+    "BsonDocument": BsonScalar(
+        check=_expecting("BsonDocument", dict, DBRef),
+        form=_document_form,
+        coerce=coerce_document,
+        description="A document of the database.",
+        plain_description="A document of the database; its values are written as the scalars are.",
+        specified_by=_BSON_SPECIFICATION,
+        input_schema={"type": "object"},
+        plain_schema={"type": "object"},
     ),
-    "ObjectId": (
-        "An identifier of 12 bytes: a text of 24 hexadecimal digits.",
-        f"{_MONGODB_SPECIFICATIONS}/bson-objectid/objectid.md",
+    "ObjectId": BsonScalar(
+        check=_expecting("ObjectId", ObjectId),
+        form=_form_of(ObjectId),
+        coerce=coerce_object_id,
+        description='An identifier of 12 bytes: `{"$oid": "…"}`.',
+        plain_description="An identifier of 12 bytes: a text of 24 hexadecimal digits.",
+        specified_by=f"{_MONGODB_SPECIFICATIONS}/bson-objectid/objectid.md",
+        input_schema={"type": "string", "examples": ["5d7a4b59cf6eeb5f9a3b8d2e"]},
+        plain_schema={"type": "string", "pattern": "^[0-9a-f]{24}$"},
+        has_range=True,
     ),
-    "Decimal128": (
-        "A decimal number of 34 digits, as a text that keeps all of them.",
-        f"{_MONGODB_SPECIFICATIONS}/bson-decimal128/decimal128.md",
+    "Decimal128": BsonScalar(
+        check=_as_decimal,
+        form=_form_of(Decimal128),
+        coerce=coerce_decimal,
+        description='A decimal number of 34 digits: `{"$numberDecimal": "…"}`.',
+        plain_description="A decimal number of 34 digits, as a text that keeps all of them.",
+        specified_by=f"{_MONGODB_SPECIFICATIONS}/bson-decimal128/decimal128.md",
+        input_schema={"type": ["string", "number"], "examples": ["19.90"]},
+        plain_schema={"type": "string", "description": "a decimal number"},
+        has_range=True,
+        is_number=True,
     ),
-    "Timestamp": (
-        "A timestamp of the database itself: the text `t.i`, seconds and counter.",
-        _BSON_SPECIFICATION,
+    "Timestamp": BsonScalar(
+        check=_expecting("Timestamp", Timestamp),
+        form=_form_of(Timestamp),
+        coerce=coerce_timestamp,
+        description='A timestamp of the database itself: `{"$timestamp": {"t": …, "i": …}}`.',
+        plain_description=(
+            "A timestamp of the database itself: the text `t.i`, seconds and counter."
+        ),
+        specified_by=_BSON_SPECIFICATION,
+        input_schema={"type": "string", "examples": ["1717156800.1"]},
+        plain_schema={"type": "string"},
+        has_range=True,
+        is_number=True,
     ),
-    "DateTime": (
-        "A date in UTC with milliseconds, in ISO 8601: `2024-05-31T12:00:00.000Z`.",
-        "https://scalars.graphql.org/andimarek/date-time.html",
+    "DateTime": BsonScalar(
+        check=_expecting("DateTime", datetime, DatetimeMS),
+        form=_date_form,
+        coerce=coerce_datetime,
+        description='A date: `{"$date": <milliseconds since 1970>}`.',
+        plain_description=(
+            "A date in UTC with milliseconds, in ISO 8601: `2024-05-31T12:00:00.000Z`."
+        ),
+        specified_by="https://scalars.graphql.org/andimarek/date-time.html",
+        input_schema={
+            "type": "string",
+            "format": "date-time",
+            "examples": ["2024-05-31T12:00:00Z"],
+        },
+        plain_schema={"type": "string", "format": "date-time"},
+        has_range=True,
+        is_number=True,
     ),
-    "Regex": ("A regular expression: the text `/pattern/options`.", _BSON_SPECIFICATION),
-    "UUID": (
-        "A universally unique identifier: its text with dashes.",
-        "https://www.rfc-editor.org/rfc/rfc9562",
+    "Regex": BsonScalar(
+        check=_expecting("Regex", Regex, re.Pattern),
+        form=_form_of(Regex),
+        coerce=coerce_regex,
+        coerce_plain=coerce_plain_regex,
+        description='A regular expression: `{"$regex": "…", "$options": "…"}`.',
+        plain_description="A regular expression: the text `/pattern/options`.",
+        specified_by=_BSON_SPECIFICATION,
+        input_schema={"type": "string", "examples": ["/^a/i"]},
+        plain_schema={"type": "string"},
     ),
-    "Long": (
-        "An integer of 64 bits: a number up to 2^53 - 1 either way, its digits as a text beyond.",
-        _BSON_SPECIFICATION,
+    "Long": BsonScalar(
+        check=partial(_as_integer, "Long"),
+        form=_form_of(Int64),
+        coerce=coerce_long,
+        description='An integer of 64 bits: `{"$numberLong": "…"}`.',
+        plain_description=(
+            "An integer of 64 bits: "
+            "a number up to 2^53 - 1 either way, its digits as a text beyond."
+        ),
+        specified_by=_BSON_SPECIFICATION,
+        input_schema={"type": ["integer", "string"], "examples": [5000000000]},
+        plain_schema={"type": ["integer", "string"]},  # the digits beyond 2^53 - 1
+        has_range=True,
+        is_number=True,
+    ),
+    "UUID": BsonScalar(
+        check=_as_uuid,
+        form=_form_of(Binary),
+        coerce=coerce_uuid,
+        description="A universally unique identifier: its text with dashes.",
+        plain_description="A universally unique identifier: its text with dashes.",
+        specified_by="https://www.rfc-editor.org/rfc/rfc9562",
+        input_schema={
+            "type": "string",
+            "format": "uuid",
+            "examples": ["0b6fa6f4-2a3d-4c1e-9d0b-6f2f6b6f9b11"],
+        },
+        plain_schema={"type": "string", "format": "uuid"},
     ),
 }
 
 BSON_SCALARS: Mapping[str, GraphQLScalarType] = {
-    name: _scalar(name, PARSERS[name], JsonMode.GRAPHQL, description)
-    for name, description in _DESCRIPTIONS.items()
+    name: _scalar(name, scalar.coerce, JsonMode.GRAPHQL, scalar.description)
+    for name, scalar in SCALARS.items()
 }
-"""The predeclared scalars, with the coercion of what callers send."""
+"""The predeclared scalars as GraphQL types."""
 
 PLAIN_BSON_SCALARS: Mapping[str, GraphQLScalarType] = {
-    name: _scalar(name, PLAIN_PARSERS[name], JsonMode.GRAPHQL_PLAIN, description, url)
-    for name, (description, url) in _PLAIN_DESCRIPTIONS.items()
+    name: _scalar(
+        name,
+        scalar.coerce_plain or scalar.coerce,
+        JsonMode.GRAPHQL_PLAIN,
+        scalar.plain_description,
+        scalar.specified_by,
+    )
+    for name, scalar in SCALARS.items()
 }
 """The same, as an app with `json-mode: plain` has them."""

@@ -74,7 +74,7 @@ _Implementing = (
 
 
 class _Enough(Exception):
-    """Enough errors were found: more are not useful."""
+    """Raised to stop validation after enough errors."""
 
 
 def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQLError]:
@@ -298,7 +298,7 @@ def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = Non
 
 
 def _find_mistakes(document: DocumentNode) -> Iterator[_Mistake]:
-    """Yield mistakes that the GraphQL rules do not forbid, or report in words that do not help."""
+    """Yield mistakes that the GraphQL rules allow, or report in words that do not help."""
     names = set()
     for node in document.definitions:
         if isinstance(node, ExecutableDefinitionNode):

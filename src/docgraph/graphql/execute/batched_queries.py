@@ -58,7 +58,7 @@ class Find:
     async def _send_parts(
         self, fetch: Fetch, run: Run, page: Page, parts: Sequence[Document]
     ) -> BatchAnswer:
-        """Return the documents of parts that follow each other: nearly always of the first."""
+        """Return the documents of consecutive parts; nearly always the first one is enough."""
         found: list[Document] = []
         for part in parts:
             limit = self.window.limit - len(found)
@@ -79,7 +79,7 @@ class Find:
         return [replace(self, filter=one) for one in narrow(self.filter)]
 
     def widen(self) -> Find:
-        """Return the query for one document and another."""
+        """Return the query with a limit of two documents, to detect a second one."""
         return replace(self, window=self.window._replace(limit=2))
 
 
@@ -117,7 +117,7 @@ class AggregateQuery:
         return [replace(self, stages=one) for one in narrow(self.stages)]
 
     def widen(self) -> AggregateQuery:
-        """Return the query for one result and another."""
+        """Return the query with a limit of two results, to detect a second one."""
         return replace(self, limit=2, max_results=2)
 
     def check(self, results: list[Document], run: Run) -> BatchAnswer:

@@ -32,7 +32,7 @@ _RAW: Final = frozenset({bytes})
 
 
 class CompletedValues(NamedTuple):
-    """Completed values; `damaged` when some of them are `Damaged`. Bytes are JSON.
+    """Completed values, with `damaged` if some of them are `Damaged`; bytes are JSON.
 
     `are_lists`: each is the JSON of a list of them.
     """
@@ -69,7 +69,7 @@ def complete_block(
 
 
 def complete_values(column: Fetch | Introspection, values: Sequence[Any]) -> CompletedValues:
-    """Complete the values of a field that are returned as they are, such as `BsonDocument`."""
+    """Complete values that are returned unchanged, such as those of `BsonDocument`."""
     serialize = column.serialize if isinstance(column, Fetch) else None
     show = serialize or _as_it_is
     try:

@@ -133,7 +133,7 @@ async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
 
 
 async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
-    """Decide everything before the first command; return the tree to resolve."""
+    """Prepare the execution up to its first command; return the tree to resolve."""
     plan = run.plan
     variables = plan.variables.read(run.variable_values)
     tree = plan.kept_tree(variables.coerced)

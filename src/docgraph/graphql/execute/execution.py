@@ -49,7 +49,7 @@ class PreparedFetch(NamedTuple):
     order: Mapping[str, Any] | None = None
 
     def narrow(self, *filters: Any) -> Any:
-        """Return one filter that holds when these and the caller's `where` do."""
+        """Return one filter that matches when these and the caller's `where` match."""
         if matches_nothing(filters[0]):
             return filters[0]
         where = self.where.filter
@@ -135,7 +135,7 @@ class Run:
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset
     ) -> list[Document]:
-        """Return what the keyset adds to the documents with these ids."""
+        """Return the sort keys of the documents with these ids."""
         documents: list[Document] = []
         self.record(fetch, filter_ := {"_id": {"$in": list(ids)}})
         async with self.gate:

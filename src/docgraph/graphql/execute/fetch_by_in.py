@@ -12,11 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
-from docgraph.codec.bson_types import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
-from docgraph.codec.equality import OWN_KEY, EqualityKey, candidate_keys, equality_key
+from docgraph.codec.equality import OWN_KEY, SINGLE_TYPES, EqualityKey, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine, match_any
@@ -41,9 +39,7 @@ LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
 
 _RAW = frozenset({bytes})
-_WITHOUT_TEXT = frozenset(
-    {int, Int64, float, bool, Decimal128, ObjectId, datetime, DatetimeMS, bytes, Binary, Timestamp}
-)
+_WITHOUT_TEXT = SINGLE_TYPES - {str}
 
 JoinValues = dict[EqualityKey, Any]  # a join key, and the value that represents it in a command
 
@@ -184,7 +180,7 @@ class _Batch:
         return found
 
     def _reach(self, documents: Sequence[Document]) -> list[EqualityKey] | None:
-        """Return the values that documents are found by, if all of them are their own keys."""
+        """Return the join values of the documents, if all of them are their own keys."""
         (side,) = self.sides
         if len(side.join.path) != 1:
             return None

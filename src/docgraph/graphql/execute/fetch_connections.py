@@ -77,7 +77,7 @@ async def fetch_connections(
 
 
 def _needs_probe(page: Page, parts: ConnectionParts) -> bool:
-    """Return whether it must be found out if there are items on the other side of a cursor."""
+    """Return whether a query must find out if there are items on the other side of a cursor."""
     if page.is_backward:
         return parts.next_page and page.before is not None
     return parts.previous_page and page.after is not None
@@ -234,7 +234,7 @@ class _Pages:
         return self._page.cursors.render(key, key[self._id_place])
 
     def _is_shared(self, *documents: Document) -> bool:
-        """Return whether these have one position: a view or a time series can repeat an `_id`."""
+        """Return whether documents share a position: a view or time series can repeat an `_id`."""
         keys = [[get(one) for get in self._getters] for one in documents]
         return is_equal(*keys)
 

@@ -89,7 +89,7 @@ def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> 
 
 
 def _measure(value: Any, known: dict[int, int]) -> int:
-    """Return the least length of the JSON: an object that many fields share is measured once."""
+    """Return the minimum length of the JSON; an object that fields share counts once."""
     match value:
         case str():
             return len(value) + 2
@@ -105,7 +105,7 @@ def _measure(value: Any, known: dict[int, int]) -> int:
 
 
 class _Info(NamedTuple):
-    """What graphql-core's resolvers of introspection use of an execution."""
+    """The part of an execution that graphql-core's introspection resolvers use."""
 
     schema: GraphQLSchema
 

@@ -101,7 +101,7 @@ def _check(fetch: Fetch, prepared: PreparedFetch, known: Sequence[Index] | None)
 
 
 def _check_search(where: CompiledWhere, indexes: Sequence[Index]) -> None:
-    """Reject what the database cannot do without a special index."""
+    """Reject a text search or `near` without the special index that it needs."""
     keys = [key for index in indexes for key in index.keys]
     if where.is_search and not any(kind == "text" for _, kind in keys):
         what = "where.search: the collection has no text index"

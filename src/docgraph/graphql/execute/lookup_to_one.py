@@ -23,7 +23,7 @@ from docgraph.variables import matches_nothing
 
 
 async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
-    """Return the answer for the one parent of a root field, with relations inside the document."""
+    """Return the document of a root field with its to-one relations, by one `$lookup` command."""
     prepared = run.prepared[id(fetch)]
     assert isinstance(fetch.mapping, QueryMapping)  # noqa: S101 - only finds have folds
     assert prepared.window is not None  # noqa: S101 - a root field has no parent
@@ -96,7 +96,7 @@ def _build_lookup(fold: Fold, run: Run) -> Document | None:
 def _record_lookup(
     fetch: Fetch, fold: Fold, lookup: Document, documents: list[Document], run: Run
 ) -> None:
-    """Record what a relation reads: the documents with the keys of its parents."""
+    """Record that a relation reads the documents with the keys of its parents."""
     (join,) = fold.fetch.relation.joins
     rest: Document = next((one["$match"] for one in lookup["pipeline"] if "$match" in one), {})
     for parent in documents:

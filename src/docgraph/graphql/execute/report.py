@@ -1,9 +1,8 @@
 """Slow query log of an execution, and the hidden causes of its errors.
 
-The hidden cause of a failure is logged under an id that the caller gets.
-
-The texts of the database name hosts, indexes and data of others (decision 22). Only errors in the
-response are logged, so a query that fails for a thousand parents does not flood the log.
+The cause of a failure is logged under an id that the caller gets: texts of the database name hosts,
+indexes and data of others (decision 22). Only errors in the response are logged, so a query that
+fails for a thousand parents does not flood the log.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class CommandRecord(NamedTuple):
 
 
 class Result(NamedTuple):
-    """`data` is ready for JSON; `total_errors` includes those that `errors` has no space for.
+    """Data and errors, ready for JSON; `total_errors` counts those beyond the limit, too.
 
     Bytes in `data` are JSON (`embed_json`).
     """
@@ -170,7 +170,7 @@ def _find_field(cut: tuple[ResponsePath, int]) -> tuple[str, ...]:
 
 
 def embed_json(value: Any) -> Any:
-    """Return JSON as a part of what orjson writes; its hook."""
+    """Return rendered JSON for orjson to embed; the hook of `orjson.dumps`."""
     if type(value) is bytes:
         return orjson.Fragment(value)
     raise TypeError
@@ -199,7 +199,7 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
 
 
 def _is_small(value: Any) -> bool:
-    """Return whether a value has few parts and short texts, each counted as often as it occurs."""
+    """Return whether a value has few parts and short texts; shared ones count each time."""
     parts, size = [value], 0
     for one in parts:
         if type(one) is dict or type(one) is list:
@@ -268,7 +268,7 @@ def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
 
 
 def _slice(value: list[Any], limit: int) -> Iterator[list[Any]]:
-    """Return the elements of a list: small ones together, any other one alone.
+    """Yield slices of a list: small elements together, any other one alone.
 
     Values that are shared are small in memory, and copied in the text as often as they occur.
     """

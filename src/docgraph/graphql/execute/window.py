@@ -164,7 +164,7 @@ def _read_limit(mapping: QueryMapping | GroupMapping, scope: Scope, bounds: Page
 
 
 def _read_count(name: str, template: Template | None, scope: Scope) -> int:
-    """Return a number of documents; none, null and 0 are the same."""
+    """Return a number of documents; absent and null count as 0."""
     value = None if template is None else template.render(scope)
     if value is None or value is NOTHING:
         return 0

@@ -1,4 +1,4 @@
-"""Change facts: what a change event says about a collection and one of its documents."""
+"""Change facts: the collection, document and paths that a change event concerns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_COLLECTIONS: Final = frozenset(
 
 
 class ChangeFacts(NamedTuple):
-    """What is known about one change.
+    """The facts of one change event.
 
     `namespace` is empty if everything may have changed. `id` is an equality key. `document` is the
     state after the change. `touched` are the paths that an update changed, without positions in
@@ -34,7 +34,7 @@ class ChangeFacts(NamedTuple):
 
     @classmethod
     def read(cls, event: Mapping[str, Any]) -> ChangeFacts:
-        """Read an event of the database, decoded or raw; one that is not known means everything."""
+        """Parse a change event, decoded or raw; an unknown kind means that everything changed."""
         operation, place = event.get("operationType"), event.get("ns") or {}
         db, collection = place.get("db"), place.get("coll")
         if not db or not collection:
@@ -67,7 +67,7 @@ def split_path(path: str) -> FieldPath:
 
 
 def is_touched(path: FieldPath, touched: frozenset[FieldPath]) -> bool:
-    """Return whether one of the changed paths is this one, above it or below it."""
+    """Return whether a changed path is equal to this path, above it or below it."""
     return any(path[: len(one)] == one[: len(path)] for one in touched)
 
 

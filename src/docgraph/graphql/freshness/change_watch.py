@@ -85,7 +85,7 @@ class ChangeWatch:
         return self._mark(wanted)
 
     def begin_now(self, wanted: Mapping[str, Collection[str]]) -> WatchMark | None:
-        """Return the same for collections by database, without waiting."""
+        """Return the moment as `begin` does, for collections by database, without waiting."""
         obstacle = self.find_obstacle(wanted)
         if obstacle is None:
             return self._mark(wanted)
@@ -122,7 +122,7 @@ class ChangeWatch:
         return watch is not None and not watch.find_obstacle()
 
     def lag_ms(self, db: str) -> float:
-        """Return how old the known state of the database is at most."""
+        """Return the lag in milliseconds: the maximum age of the known state."""
         watch = self._watches.get(db)
         return float("inf") if watch is None else watch.lag * 1000
 

@@ -213,7 +213,7 @@ class DatabaseWatch:
                     return False
 
     def _begin(self, collections: set[str], *, documents: bool) -> None:
-        """Record what is followed from now on."""
+        """Record the collections that are followed from now on."""
         self._sources.forget()
         self._number += 1
         self._followed = {name: self._followed.get(name, self._number) for name in collections}
@@ -222,7 +222,7 @@ class DatabaseWatch:
         self._notify()
 
     async def _read(self, events: ChangeEvents, primary: PrimaryState) -> Mapping[str, Any] | None:
-        """Apply changes until others are wanted, and return the resume token; None: it is lost."""
+        """Apply changes until other collections are needed; return the resume token, or None."""
         checked, count = -inf, 1  # the first batch may have events that were not read
         while events.alive:
             if elapsed() - checked >= self._await_ms / 2000:
@@ -248,7 +248,7 @@ class DatabaseWatch:
         return None
 
     def _confirm(self, events: ChangeEvents, *, is_drained: bool) -> None:
-        """Compare the position with the writes that it had to reach.
+        """Update the lag: compare the position with the writes that it had to reach.
 
         Several events can have the time of the last one, unless there were no more.
         """
@@ -292,7 +292,7 @@ class DatabaseWatch:
         self._notify()
 
     def _has_new_wishes(self) -> bool:
-        """Return whether other collections are wanted, or some have long been unused."""
+        """Return whether other collections must be followed, or some are no longer needed."""
         if self._wants_documents and self._documents is None:
             return True
         self._forget_unused()
@@ -319,6 +319,6 @@ class DatabaseWatch:
 
 
 def _may_be_view(event: RawEvent) -> bool:
-    """Return whether an event concerns a view: no one depends on its name; drops are alike."""
+    """Return whether an event may concern a view, which no dependency names."""
     description = event.get("operationDescription") or {}
     return event["operationType"] == "drop" or "viewOn" in description

@@ -1,4 +1,4 @@
-"""Freshness for people: what an answer depends on, or why that cannot be tracked."""
+"""Explain freshness: what an answer depends on, or why that cannot be tracked."""
 
 from __future__ import annotations
 

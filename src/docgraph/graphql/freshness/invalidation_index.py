@@ -43,7 +43,7 @@ _ID: Final = "_id"
 
 @dataclass(eq=False, slots=True)
 class Registration:
-    """Something to notify, once, when one of its dependencies changes."""
+    """A listener that is notified once, when one of its dependencies changes."""
 
     dependencies: tuple[Dependency, ...]
     on_change: Callable[[], None]
@@ -185,7 +185,7 @@ class _Collection:
         yield from _RULES[facts.operation](self, facts)
 
     def find_inserted(self, facts: ChangeFacts) -> Iterator[_Anchored]:
-        """Return those whose keys a new document has."""
+        """Return the dependencies whose keys a new document has."""
         if facts.document is None:
             yield from self.members.values()
             return
@@ -193,23 +193,23 @@ class _Collection:
             yield from (one for one in anchor.find(facts.document) if one.is_met(facts.document))
 
     def find_deleted(self, facts: ChangeFacts) -> Iterator[_Anchored]:
-        """Return those that contain the document, or may depend on documents they do not name."""
+        """Return the dependencies on a deleted document, and the open ones."""
         yield from self.find_containing(facts.id)
         yield from self.opened.values()
 
     def find_containing(self, id_: Hashable) -> Iterator[_Anchored]:
-        """Return those that contain the document, or name its `_id`."""
+        """Return the dependencies that contain the document, or name its `_id`."""
         yield from self.ids.find(id_)
         if _ID in self.anchors:
             yield from self.anchors[_ID].table.find(id_)
 
     def find_replaced(self, facts: ChangeFacts) -> Iterator[_Anchored]:
-        """Return those of a deletion and of an insertion."""
+        """Return the dependencies that a replaced document concerns: deletion and insertion."""
         yield from self.find_deleted(facts)
         yield from self.find_inserted(facts)
 
     def find_updated(self, facts: ChangeFacts) -> Iterator[_Anchored]:
-        """Return those of an update."""
+        """Return the dependencies that an updated document concerns."""
         yield from self.find_containing(facts.id)
         if facts.document is None:
             yield from self.opened.values()

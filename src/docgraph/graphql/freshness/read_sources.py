@@ -25,7 +25,7 @@ _MAX_VIEWS: Final = 20  # that follow each other, as in the database
 
 
 class ReadSource(NamedTuple):
-    """What a namespace reads; `untrackable` is the reason why its changes cannot be followed.
+    """The collections behind a namespace; `untrackable` is why they cannot be followed.
 
     `has_keys`: values of a filter find the documents of a change event. `has_texts`: texts, too.
     """

@@ -29,7 +29,7 @@ _IDS: Final = frozenset({str, int, Int64, float, bool, ObjectId, bytes, Binary, 
 
 @dataclass(slots=True)
 class ReadRecord:
-    """What one command reads of a namespace; until it is closed, everything matters.
+    """The documents that one command reads; until it is closed, every change matters.
 
     `command` is the namespace of the command: its collation applies to all that it reads.
     """

@@ -352,7 +352,7 @@ class RequestedOperation:
         return {**content, "query": request.query, "operation": request.operation}
 
     async def _run(self, parse: Callable[..., Any], body: bytes, *others: str) -> Any:
-        """Return the body as the parser reads it; a large one is parsed in a thread."""
+        """Return the parsed body; a large one is parsed in a thread."""
         if len(body) > LARGE_BODY:
             return await self._offload(parse, body, *others)
         return parse(body, *others)

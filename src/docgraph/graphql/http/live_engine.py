@@ -33,7 +33,7 @@ from docgraph.variables import Resolvers
 
 
 class LiveEndpoint(Protocol):
-    """The service, as far as it is needed here."""
+    """The part of the GraphQL service that live queries use."""
 
     resolvers: Resolvers
     watch: ChangeWatch
@@ -103,7 +103,7 @@ class AppEngine:
         return find_untrackable(tree, self.endpoint.resolvers)
 
     def find_untrackable_request(self, exchange: Exchange) -> str | None:
-        """Return the same for the caller's row filters and for plugins."""
+        """Return why the caller's row filters or plugins prevent live queries; None if not."""
         interceptors: list[Interceptor] = self._registry.of_kind(Kind.INTERCEPTOR)
         return find_untrackable_request(exchange, self.endpoint.resolvers, interceptors)
 
@@ -123,7 +123,7 @@ _PASSING: Final = frozenset({STARTING, BROKEN, LAGGING})  # obstacles of the wat
 
 
 class LiveRequest(NamedTuple):
-    """A request as its caller may send it now; `outer` is the one that came over HTTP."""
+    """An authorized request of a live query; `outer` is the request that opened it."""
 
     exchange: Exchange
     request: GraphqlRequest
@@ -217,7 +217,7 @@ def _list_names(tree: PlanTree) -> set[str]:
 
 
 def render_answer(result: Result, app: App) -> LiveAnswer:
-    """Return the answer as a client of the endpoint gets it, without details of its execution."""
+    """Return the answer as clients of the endpoint get it, without execution details."""
     extensions = {"limits": result.limits} if result.limits else None
     body = render_result(result, limit=app.limits.response_bytes, extensions=extensions)
     return LiveAnswer.build(body.content, has_errors=bool(result.errors) or result.data is None)
@@ -247,7 +247,7 @@ def reject_untrackable(reason: str) -> OperationRefused:
 
 
 def release(outer: Exchange) -> None:
-    """Release what a request holds that has been answered: its places, and memory."""
+    """Release the places and the memory of a request that has been answered."""
     if outer.visit is not None:
         outer.visit.end(outer)
     patience = outer.deadline.patience

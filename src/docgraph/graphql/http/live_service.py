@@ -1,4 +1,4 @@
-"""Live queries of the endpoint: who may open them, how many, and their connections."""
+"""Live queries of the endpoint: authorization, limits, and connections."""
 
 from __future__ import annotations
 
@@ -310,7 +310,7 @@ def _add_credentials(request: Request, authorization: bytes) -> Request:
 
 
 def _find_user(exchange: Exchange) -> str:
-    """Return whose turn a run uses."""
+    """Return the user whose turn in the schedule a run uses."""
     if exchange.account is not None:
         return f"user {exchange.account.name}"
     client = exchange.request.connection.client

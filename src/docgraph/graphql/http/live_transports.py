@@ -119,7 +119,7 @@ _decoder = msgspec.json.Decoder(ClientMessage)
 
 
 def decode_message(text: str | bytes) -> ClientMessage | None:
-    """Return the message; None if it is none of the protocol."""
+    """Return the message; None if the protocol does not have it."""
     try:
         message = _decoder.decode(text) if isinstance(text, str) else None
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -169,7 +169,7 @@ _MAX_MESSAGES: Final = 600  # per minute
 
 
 class SocketHost(Protocol):
-    """What a connection needs of the endpoint."""
+    """The part of the endpoint that a connection uses."""
 
     async def connect(
         self, client: LiveSocket, exchange: Exchange, authorization: bytes | None
@@ -225,7 +225,7 @@ class LiveSocket:
                 self._listening.cancel()
 
     async def _send(self, socket: Socket) -> None:
-        """Send what there is, of each query only the newest answer."""
+        """Send the pending messages; of each query only the newest answer."""
         while self.ending is None:
             self._wake.clear()
             while self._messages and self.ending is None:
@@ -355,7 +355,7 @@ class LiveSocket:
 
 
 def _find_rejection(error: DocgraphError) -> CloseReason:
-    """Return how a connection is closed whose initialization is rejected."""
+    """Return the close reason of a connection whose initialization is rejected."""
     if isinstance(error, Unauthenticated | Forbidden | NotFound):
         return REJECTED
     return CloseReason(_TRY_AGAIN, error.message[:100], "failed")

@@ -152,7 +152,7 @@ class Operations:
         await self._building.close()
 
     async def _build_aside(self, work: tuple[VisibleApp, PlanKey]) -> Plan:
-        """Build the plan in the lane, once for concurrent requests."""
+        """Build the plan in a thread, once for concurrent requests."""
         return await run_blocking(self._lane, self._build, *work)
 
     def _build(self, app: VisibleApp, key: PlanKey) -> Plan:

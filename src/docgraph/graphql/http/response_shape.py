@@ -42,6 +42,7 @@ from docgraph.exchange.errors import (
 from docgraph.exchange.headers import Acceptance, find_acceptance
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.inputs import build_bson
+from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.graphql.errors import (
     Classification,
     GraphqlError,
@@ -86,7 +87,7 @@ class Ran(NamedTuple):
         return sorted(self.result.commands, key=lambda command: command.started)
 
     def explain(self) -> dict[str, Any]:
-        """Return what `graphql.verbose` shows to administrators, and `docgraph explain` prints."""
+        """Return the explanation for `graphql.verbose` and `docgraph explain`."""
         return {
             "plan": self.plan.explain(),
             "planCached": self.kept,
@@ -167,7 +168,9 @@ def _classify(error: DocgraphError) -> Classification:
 _TOGETHER: Final = 64  # rows that are encoded before other requests run
 _HINT: Final = "select one list, with single values in it, or send Accept: application/json"
 # Their texts are numbers and dates in every `json-mode`, and no formulas.
-_NUMBERS: Final = frozenset({"Int", "Float", "Long", "Decimal128", "Timestamp", "DateTime"})
+_NUMBERS: Final = frozenset({"Int", "Float"}).union(
+    name for name, scalar in SCALARS.items() if scalar.is_number
+)
 
 
 class CsvColumn(NamedTuple):
@@ -282,7 +285,7 @@ async def render_table(shape: CsvShape, data: Any, cells: CsvCells, limit: int) 
 
 
 def _encode_row(row: Any, shows: Sequence[tuple[tuple[str, ...], Show]], room: int) -> bytes:
-    """Return a line; its beginning, if that is already longer than `room`.
+    """Return the line of a row; only its beginning if that is longer than `room`.
 
     Many columns may have the same long list, which is one value in memory.
     """

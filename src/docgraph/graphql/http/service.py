@@ -324,7 +324,7 @@ class GraphqlService(Service):
         is_raw: bool = True,
         found: tuple[Plan, bool] | None = None,
     ) -> Awaitable[Ran]:
-        """Run the operation of a request, explained if the caller sees that."""
+        """Run the operation of a request, with an explanation if the caller may see it."""
         options = RunOptions(None, self._answers, recorder, is_raw, found)
         run = self._explain if self._is_verbose(exchange) else self._run
         return run(app, request, exchange, options)

@@ -167,7 +167,7 @@ class LiveQuery:
     def _receive(self, answer: LiveAnswer) -> bool:
         """Offer an answer if it differs from the previous one; return whether it does.
 
-        No change of the database may announce that an error is over: it is executed again.
+        An answer with errors is executed again later: no change event shows that an error is over.
         """
         if self._retry is not None:
             self._retry.cancel()
@@ -210,7 +210,7 @@ class LiveQuery:
 
 
 def find_ending(error: DocgraphError) -> CloseReason:
-    """Return how a query ends that is rejected when it is run again."""
+    """Return the close reason of a query that is rejected when it runs again."""
     match error:
         case Unauthenticated():
             return NOT_KNOWN

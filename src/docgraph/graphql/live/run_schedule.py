@@ -1,4 +1,4 @@
-"""Schedule of live queries: so many executions per second, users in turn (no starvation).
+"""Schedule of live queries: a rate of executions, with users in turn (no starvation).
 
 Runs that are due wait in a queue per user; users take turns. Beyond the rate, runs wait, and
 changes that come meanwhile are merged into them: the interval between answers grows.
@@ -27,7 +27,7 @@ class DueRun(Protocol):
     user: str
 
     async def run(self) -> float:
-        """Run it; return its cost, 1 for an execution."""
+        """Run the live query; return the cost, 1 for an execution."""
         ...
 
 
@@ -45,7 +45,7 @@ class RunSchedule:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, run: DueRun) -> None:
-        """Run it when its user has a turn."""
+        """Enqueue a due run for the next turn of its user."""
         self._queues.setdefault(run.user, deque()).append(run)
         self.start_due()
 

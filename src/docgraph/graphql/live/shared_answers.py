@@ -56,7 +56,7 @@ Execute = Callable[[OnChange], Awaitable[tuple[LiveAnswer, Callable[[], None]]]]
 
 @dataclass(eq=False, slots=True)
 class SharedAnswer:
-    """An answer, or its execution, and those who listen to it."""
+    """An answer, or its execution, with its listeners."""
 
     key: Hashable
     writes: object  # counters of this instance's writes before the execution
@@ -171,6 +171,6 @@ class SharedAnswers:
 
 
 def _retrieve(execution: asyncio.Task[LiveAnswer]) -> None:
-    """Retrieve the error: asyncio would log it if no listener is left that gets it."""
+    """Retrieve the error of the task: asyncio would log it if no listener is left."""
     if not execution.cancelled():
         execution.exception()

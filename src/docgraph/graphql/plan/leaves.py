@@ -204,7 +204,7 @@ def _read_leaf(field: LeafField, number: int, given: dict[str, Any]) -> list[str
 def _is_changed(
     unchanged: type, value: str, number: int, given: dict[str, Any], *, is_list: bool
 ) -> str:
-    """Return the test for values that are not their own JSON."""
+    """Return the condition, as source text, for values that are not their own JSON."""
     kind = f"t{number}"
     if is_list:
         if unchanged is float:

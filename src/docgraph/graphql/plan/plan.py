@@ -51,7 +51,7 @@ _LONGEST_NAME = 200  # characters; callers choose names, and every command carri
 
 
 class LargeRelations:
-    """Which relations of a plan had parents with very many documents.
+    """Remembers the relations of a plan whose parents had very many documents.
 
     Only the method of fetching depends on it, never the result. From time to time a relation is
     checked again.
@@ -283,7 +283,7 @@ def _describe_field(field: PlannedField, block: Block) -> str:
 
 
 def describe_way(fetch: Fetch) -> str:
-    """Return how many commands a field takes, and why."""
+    """Describe how many commands a field takes, and why."""
     relation = fetch.relation
     if fetch.is_root:
         if fetch.folds:

@@ -1,4 +1,4 @@
-"""Joins and projections: what a fetch needs of its parents and of its documents; pure.
+"""Joins and projections: the fields that a fetch needs of its parents and documents; pure.
 
 A filter like `{authorId: {$fk: "_id"}, draft: {$arg: "draft"}}` is a join (`authorId` equals the
 parent's `_id`) and a rest that is the same for all parents: one command with `$in` finds the

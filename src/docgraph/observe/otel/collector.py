@@ -46,7 +46,7 @@ def find_address(options: Otel, signal: str) -> str:
 
 
 def build_resource(options: Otel, instance: bytes, version: str) -> Resource:
-    """Describe the sender: equal for all processes of an instance, which share 16 bytes or more."""
+    """Return the OpenTelemetry resource; its id is that of the `instance`, in all processes."""
     given = OTELResourceDetector().detect().attributes
     own = {
         SERVICE_NAME: "docgraph",
@@ -60,7 +60,7 @@ def build_resource(options: Otel, instance: bytes, version: str) -> Resource:
 
 
 def build_scope(resource: Resource) -> InstrumentationScope:
-    """Return the scope of spans and numbers: all of them are docgraph's."""
+    """Return the instrumentation scope of all spans and metrics."""
     return InstrumentationScope("docgraph", str(resource.attributes[SERVICE_VERSION]))
 
 

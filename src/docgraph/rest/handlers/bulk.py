@@ -41,7 +41,7 @@ _UNKNOWN = 500
 
 
 async def insert_many(call: RestCall, bodies: Sequence[Document]) -> Answer:
-    """POST of an array to a collection."""
+    """Insert or update the documents of an array: POST to a collection."""
     if not bodies:
         return call.answer(_render_counts(WriteResult()))
     if len(bodies) > MAX_DOCUMENTS:
@@ -63,7 +63,7 @@ async def insert_many(call: RestCall, bodies: Sequence[Document]) -> Answer:
 async def _write_array(
     call: RestCall, documents: list[Document], condition: Condition | None, etag: ObjectId
 ) -> WriteResult:
-    """Write; what has another etag was not found by the write, and collides where it inserts."""
+    """Write the array; a document with another etag is not found, or collides as an insert."""
     result = await call.write(_build_write(call, documents, condition))
     done = len(result.inserted) + len(result.upserted) + result.matched
     if condition is None or done == len(documents):
@@ -152,7 +152,7 @@ def _build_write(call: RestCall, documents: list[Document], condition: Condition
 async def _find_missing(
     call: RestCall, documents: Sequence[Document], result: WriteResult, etag: ObjectId
 ) -> frozenset[bytes]:
-    """The ids that an update did not find; those that it did have the etag of this request."""
+    """Return the ids that an update did not find: without the etag of this request."""
     done = result.matched + len(result.failures)
     if call.mode is not WriteMode.UPDATE or done >= len(documents):
         return frozenset()
@@ -208,7 +208,7 @@ def _finish(call: RestCall, results: list[Document], result: WriteResult, etag: 
 
 
 def _render_counts(result: WriteResult, links: Sequence[str] = ()) -> Document:
-    """The counters, and the paths of the documents that were created."""
+    """Return the counters, and the paths of the documents that were created."""
     content: Document = {
         "inserted": len(result.inserted) + len(result.upserted),
         "links": list(links),

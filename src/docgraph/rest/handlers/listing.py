@@ -94,7 +94,7 @@ _MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be rea
 
 
 class PageStart(NamedTuple):
-    """The start of a page: after this key or at the beginning, plus documents to skip."""
+    """Where a page starts: after a sort key or at the beginning, and documents to skip."""
 
     key: SortKey | None = None
     skip: int = 0
@@ -187,7 +187,7 @@ class _Page:
 
 
 async def list_documents(call: RestCall) -> Answer:
-    """A page, newest first by default."""
+    """Return a page of documents, newest first by default."""
     await call.require_collection()
     headers = await _find_headers(call)
     if call.wants_csv and _is_long(call):
@@ -203,7 +203,7 @@ async def list_documents(call: RestCall) -> Answer:
 
 
 async def _find_headers(call: RestCall) -> HeaderList:
-    """The headers of the format; the etag is that of the collection, not of a table."""
+    """Return the headers of the format; only JSON has the etag of the collection."""
     if call.wants_csv:
         return csv_headers(call.collection)
     return [*etag_headers(await call.find_metadata(call.collection)), VARY]
@@ -264,7 +264,7 @@ def _build_read(call: RestCall, order: SortOrder) -> Read:
 
 
 async def _read_keyset_page(call: RestCall, order: SortOrder, token: str) -> _Page:
-    """The page after the token; the database returns the sort keys with the documents."""
+    """Return the page after the token; the database returns the sort keys, too."""
     place = parse_token(order, token) if token else PageStart()
     parts = [None] if place.key is None else behind(order, place.key)
     size = call.parameters.pagesize + place.skip
@@ -295,7 +295,7 @@ async def _read_keyset_page(call: RestCall, order: SortOrder, token: str) -> _Pa
 async def _find_place(
     call: RestCall, order: SortOrder, keys: list[SortKey], ids: list[Any], begin: PageStart
 ) -> PageStart:
-    """Behind the last key, or the last one that can be read."""
+    """Return the position after the last key, or after the last readable one."""
     for skip, key in enumerate(reversed(keys)):
         if is_readable(key):
             return PageStart(await _find_stored(call, order, key, ids[-1 - skip]), skip)
@@ -303,7 +303,7 @@ async def _find_place(
 
 
 async def _find_stored(call: RestCall, order: SortOrder, key: SortKey, id: Any) -> SortKey:
-    """The key with the stored values.
+    """Return the sort key with the stored values.
 
     The driver reads empty arrays and nulls as None, and with a collation the texts of a sort key
     are those that it compares, also that of `_id`.

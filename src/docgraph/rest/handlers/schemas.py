@@ -49,14 +49,14 @@ def _by(handler: RestHandler) -> RestHandler:
 
 
 def _as_document(call: RestCall) -> RestCall:
-    """The same request about the schema as a document of its collection."""
+    """Return the request as one for the schema document in its collection."""
     id = parse_id(call.resource.id, call.parameters.id_type)
     own = Resource(ResourceType.DOCUMENT, call.resource.db, call.resource.collection, id)
     return replace(call, resource=own)
 
 
 async def _read_schemas(request: Request) -> Document | list[Document]:
-    """The body with escaped keys: `$schema` at the root must not be taken for an operator."""
+    """Return the body with escaped keys, so that `$schema` is not read as an operator."""
     content = await _read(request)
     check_size(content, "the schema")
     if isinstance(content, list):
@@ -65,7 +65,7 @@ async def _read_schemas(request: Request) -> Document | list[Document]:
 
 
 async def _read(request: Request) -> Any:
-    """Extended JSON as everywhere; where that cannot be, plain JSON."""
+    """Return the body parsed as extended JSON; as plain JSON if that fails."""
     try:
         return await read_documents(request)
     except BodyError as error:

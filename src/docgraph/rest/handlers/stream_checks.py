@@ -203,7 +203,7 @@ class _StreamChecks:
     async def _choose(
         self, best: tuple[Document, list[Document]], events: list[Document]
     ) -> list[Document]:
-        """Return the events for the next stage: samples lack the values that a `$match` wants."""
+        """Return the events for the next stage; a `$match` would remove most samples."""
         form, results = best
         condition = form.get("$match", {}).get("operationType")
         if not results and condition is not None:

@@ -30,7 +30,7 @@ class OpenSocket(Socket, Protocol):
     """A WebSocket, as the server sees it."""
 
     async def fail(self) -> None:
-        """Close it because the service failed."""
+        """Close the WebSocket because the service failed."""
 
 
 class Wire(Protocol):

@@ -48,11 +48,11 @@ class MessageDeflate(Extension):
         return f"{_NAME}; server_no_context_takeover; client_no_context_takeover{window}".encode()
 
     def enabled(self) -> bool:
-        """Return that it is in use."""
+        """Return True: the compression is negotiated before it is created."""
         return True
 
     def offer(self) -> bool:
-        """Return that nothing is offered: servers accept."""
+        """Return False: a server accepts offers, and makes none."""
         return False
 
     def frame_inbound_header(

@@ -234,7 +234,7 @@ class Exchanges:
         )
 
     async def _answer(self, call: HttpCall, exchange: Exchange) -> Answer:
-        """Call the application, when it is this request's turn."""
+        """Wait in the admission queue, then call the application."""
         try:
             if self._force_compression:
                 check_accepts_compression(exchange.request.headers.get("accept-encoding"))

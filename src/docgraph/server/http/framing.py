@@ -98,7 +98,7 @@ def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestErr
 
 
 def glean_head(data: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """Find what decides the format of an error in a head that llhttp rejected."""
+    """Extract from a head that llhttp rejected what the format of the error depends on."""
     head = data.partition(b"\r\n\r\n")[0]
     found = _TARGET.match(data)
     headers = [(field[1].lower(), field[2].strip()) for field in _GLEANED.finditer(head)]

@@ -61,7 +61,7 @@ class UploadBudget:
         self.grow(body, size)
 
     def grow(self, body: IncomingBody, size: int) -> None:
-        """Count so many bytes more, or fewer when they are negative."""
+        """Add received bytes to the count; a negative number subtracts."""
         share = self._shares[body.address]
         bodies = share.read if body in share.read else share.held
         bodies[body] += size
@@ -98,7 +98,7 @@ class UploadBudget:
         oldest.hold()
 
     def _go_on(self) -> None:
-        """Resume a body of the address that is read least, if one waits and has room."""
+        """Resume a paused body of the address with the fewest active ones, if there is room."""
         if self.count >= self._limits.uploads:
             return
         most = self._limits.uploads_per_address
@@ -149,7 +149,7 @@ class UnreadResponses:
         self.update(connection)
 
     def update(self, connection: _Reading) -> None:
-        """Count what was written to a connection since, if it is one of them."""
+        """Update the count of buffered bytes of a slow connection."""
         network = self._networks.get(connection)
         if network is None:
             return
@@ -210,7 +210,7 @@ class BodySource(Protocol):
 
 
 class IncomingBody:
-    """Filled by the connection, read by the service; nothing is awaited before a read.
+    """Request body that the connection receives and the service reads.
 
     `length` is the announced size, None when the body is chunked. `address` is the caller's, for
     the budget of bodies, where it is counted while a reader waits for it.
@@ -266,7 +266,7 @@ class IncomingBody:
             self._wake()
 
     def fail(self, error: DocgraphError) -> None:
-        """End it with an error, which its reader will raise; the first one counts."""
+        """End the body with an error, which its reader raises; the first one counts."""
         if self.failure is None and not self.is_complete:
             self.failure = error
             self._data = b""
@@ -282,14 +282,14 @@ class IncomingBody:
         self._source.go_on_with_body(self)
 
     def drop(self) -> None:
-        """Discard it: it will not be read."""
+        """Discard the body: it will not be read."""
         self._is_dropped = True
         self._data = b""
         self._uncount()
 
     @property
     def is_drainable(self) -> bool:
-        """Whether the rest of it is known, short, and being sent."""
+        """Whether the rest of the body is short, of known length, and being sent."""
         return (
             self.length is not None
             and self.length - self.received <= DRAINABLE
@@ -298,7 +298,7 @@ class IncomingBody:
         )
 
     async def read(self, limit: int) -> bytes:
-        """Return all of it, or the arrived part when that exceeds `limit`."""
+        """Return the whole body, or the received part when that exceeds `limit`."""
         while not self.is_complete and self.failure is None and self.received <= limit:
             await self._wait(limit)
         return self.drain()

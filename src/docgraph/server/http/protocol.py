@@ -99,7 +99,7 @@ class HttpProtocol(asyncio.Protocol):
         self.resume_writing()
 
     def data_received(self, data: bytes) -> None:
-        """Read on, or keep it for later."""
+        """Parse the bytes, or buffer them for later."""
         if self._ignores_input:
             self._discard(len(data))
         elif self._waiting or self._backlog or self._shakes_hands:
@@ -112,7 +112,7 @@ class HttpProtocol(asyncio.Protocol):
             self._feed_slices(data)
 
     def pause_writing(self) -> None:
-        """The peer reads more slowly than we write."""
+        """Wait with writing: the peer reads more slowly than we write."""
         self.is_writable = False
         self._state.unread.enter(self)
         if self._writable is None:
@@ -120,7 +120,7 @@ class HttpProtocol(asyncio.Protocol):
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """The peer has read, or has disconnected."""
+        """Continue to write: the peer has read, or has disconnected."""
         self._stall.reset()
         self.is_writable = True
         self._state.unread.leave(self)
@@ -160,10 +160,10 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.resume_reading()
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
-        """A complete head: answer it, or let it wait for those before it.
+        """Answer a request whose head is complete, after the requests before it.
 
-        An answer that its client has not read yet is one before it, too: one that asks and does not
-        read has us work out and keep one answer, and not two.
+        It also waits until the client has read the previous answer: a client that does not read
+        gets no further answers, which would fill the memory.
         """
         self._phase, self._expires = Phase.WORK, inf
         self._incoming = self._held_at = None
@@ -179,7 +179,7 @@ class HttpProtocol(asyncio.Protocol):
             self._waiting.append(call)
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
-        """A handshake; behind a request that is not answered yet it is one like any other."""
+        """Accept a WebSocket handshake; return False if earlier requests are not answered yet."""
         if self._is_busy:
             return False
         self._enter(Phase.WORK, inf)
@@ -190,12 +190,12 @@ class HttpProtocol(asyncio.Protocol):
         return True
 
     def on_body(self, data: bytes) -> None:
-        """The next part of a body."""
+        """Pass on the next part of a body."""
         if self._incoming is not None and self._incoming.feed(data):
             self._pause_reading()
 
     def on_request_end(self) -> None:
-        """A body is complete."""
+        """Complete a body."""
         if self._incoming is not None:
             self._incoming.finish()
         if self._phase is Phase.DRAIN:
@@ -204,30 +204,30 @@ class HttpProtocol(asyncio.Protocol):
             self._enter(Phase.WORK, inf)
 
     def write(self, data: bytes) -> None:
-        """Send; the transport keeps what the peer does not take."""
+        """Send; the transport buffers what the peer does not read."""
         if not self.transport.is_closing():
             self.transport.write(data)
             if not self.is_writable:
                 self._state.unread.update(self)
 
     def render_date(self) -> bytes:
-        """The line of the date."""
+        """Return the `Date` header line."""
         return self._state.date
 
     async def wait_writable(self) -> None:
-        """Wait until the peer has taken most of what was written."""
+        """Wait until the peer has read most of what was written."""
         if self._writable is not None:
             await self._writable.wait()
 
     def _await_head(self) -> None:
-        """A head has begun: it has so much time to its end, the first one since its connection."""
+        """Start the timeout of a head; that of the first one began with the connection."""
         if self._phase is Phase.NEW:
             self._phase = Phase.HEAD
         elif self._phase in (Phase.IDLE, Phase.WORK):
             self._enter(Phase.HEAD, self._limits.header_time)
 
     def await_body(self, incoming: IncomingBody) -> None:
-        """The application asks for the body of the request it answers: now its time runs."""
+        """Start the timeout of the body: the application waits for it."""
         if incoming is not self._incoming:
             return
         if self._phase is Phase.WORK:
@@ -240,7 +240,7 @@ class HttpProtocol(asyncio.Protocol):
             self._resume_reading()
 
     def hold_body(self, incoming: IncomingBody) -> None:
-        """There are too many bodies on their way: read it later, without its time running."""
+        """Pause this body and its timeout: too many bodies are being received."""
         if incoming is self._incoming:
             self._held_at = self._loop.time()
             self._left = self._expires - self._held_at
@@ -248,7 +248,7 @@ class HttpProtocol(asyncio.Protocol):
             self._pause_reading()
 
     def go_on_with_body(self, incoming: IncomingBody) -> None:
-        """Read it again."""
+        """Resume reading this body."""
         if incoming is self._incoming and self._held_at is not None:
             now = self._loop.time()
             self._since += now - self._held_at
@@ -257,7 +257,7 @@ class HttpProtocol(asyncio.Protocol):
             self._resume_reading()
 
     def on_response_complete(self, call: HttpCall) -> None:
-        """On to the next request, or to the end."""
+        """Continue with the next request, or end the connection."""
         self._active = None
         if not call.keep_alive:
             self._end()
@@ -270,7 +270,7 @@ class HttpProtocol(asyncio.Protocol):
             self.go_on()
 
     def go_on(self) -> None:
-        """The next request, as soon as it is there."""
+        """Start the next request, or read until there is one."""
         self._is_resting = False
         if self._phase is Phase.LINGER or self.transport.is_closing():
             return
@@ -290,7 +290,7 @@ class HttpProtocol(asyncio.Protocol):
 
     @property
     def _is_busy(self) -> bool:
-        """Whether there are answers that are still due."""
+        """Whether some requests are not answered yet."""
         return self._active is not None or bool(self._waiting)
 
     def _start_next(self) -> None:
@@ -306,7 +306,7 @@ class HttpProtocol(asyncio.Protocol):
             self._feed_slices(data)
 
     def open_socket(self, call: HttpCall, head: Head) -> WebSocket:
-        """Speak WebSocket from now on."""
+        """Replace HTTP by WebSocket on this connection."""
         socket = open_websocket(self._state, self.transport, call, head)
         self._active = None
         self._state.hand_over(self, socket)
@@ -321,12 +321,12 @@ class HttpProtocol(asyncio.Protocol):
         self._state.exchanges.start(call)
 
     def cut(self) -> None:
-        """End the connection: a response on it has no end."""
+        """End the connection: a response on it is incomplete."""
         self._ignores_input = True
         self.transport.close()
 
     def _give_up(self, error: DocgraphError) -> None:
-        """The input cannot be read: in a body its reader gets the error, else we answer."""
+        """Report unreadable input: to the reader of a body, otherwise in a response."""
         self._ignores_input = True
         if not self._reader.in_body or self._last is None or self._incoming is None:
             self._reject(error)
@@ -337,7 +337,7 @@ class HttpProtocol(asyncio.Protocol):
             self._incoming.fail(error)
 
     def _reject(self, error: DocgraphError) -> None:
-        """Answer in place of the application, after the answers that are still due."""
+        """Send a rejection, after the answers to earlier requests."""
         self._ignores_input = True
         if self._is_busy:
             self._deferred = error
@@ -347,7 +347,7 @@ class HttpProtocol(asyncio.Protocol):
         self._linger()
 
     def _end(self) -> None:
-        """The last response of this connection is written."""
+        """Close the connection after its last response; linger if the client still sends."""
         unread = self._reader.in_body or self._waiting or self._backlog
         if unread and not self.transport.is_closing():
             self._ignores_input = True
@@ -356,7 +356,7 @@ class HttpProtocol(asyncio.Protocol):
             self.transport.close()
 
     def _linger(self) -> None:
-        """Close for writing, and read on for a moment.
+        """Close for writing, and discard what the client sends for a moment.
 
         Closing while the client still sends would make its kernel discard the answer.
         """
@@ -374,7 +374,7 @@ class HttpProtocol(asyncio.Protocol):
                 self.transport.close()
 
     def shutdown(self) -> None:
-        """Finish what was accepted, then close; what has been sent by now is read first."""
+        """Answer the requests that were sent by now, then close."""
         if self._is_resting:
             self._state.resting.leave(self)
             self.go_on()
@@ -390,7 +390,7 @@ class HttpProtocol(asyncio.Protocol):
         self._expires = inf if seconds == inf else self._loop.time() + seconds
 
     def sweep(self, now: float) -> None:
-        """Called a few times a second: whose time is up?"""
+        """Check the timeouts of this connection; called a few times a second."""
         if self._stall.is_stalled(now):
             self.transport.abort()
         elif now >= self._expires:

@@ -36,17 +36,17 @@ class RequestListener(Protocol):
     """Listener of a `RequestReader`: receives heads and bodies in the order of the bytes."""
 
     def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
-        """A complete head; its body follows."""
+        """Receive a complete head; its body follows."""
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
-        """The handshake of a WebSocket; whether it is taken as one."""
+        """Receive the handshake of a WebSocket; return whether it is accepted as one."""
         ...
 
     def on_body(self, data: bytes) -> None:
-        """The next part of the body."""
+        """Receive the next part of the body."""
 
     def on_request_end(self) -> None:
-        """The body is complete."""
+        """Learn that the body is complete."""
 
 
 class _Read(NamedTuple):
@@ -100,7 +100,7 @@ class RequestReader:
         return self._parser.get_method().decode("ascii") if is_known else ""
 
     def feed(self, data: bytes) -> DocgraphError | None:
-        """Read on; what is wrong with it, if something is. Nothing may be fed after that."""
+        """Parse more bytes; return the error in them, if any: the last call then."""
         self._follows = False
         try:
             self._parser.feed_data(data)
@@ -132,10 +132,10 @@ class RequestReader:
         return HeadersTooLarge(f"the headers exceed {self._limits.headers_size} bytes in all")
 
     def _upgrade(self, rest: bytes) -> DocgraphError | None:
-        """A WebSocket is handed over; any other protocol is ignored, as RFC 9110 7.8 allows.
+        """Hand over a WebSocket; ignore any other protocol, as RFC 9110 7.8 allows.
 
-        llhttp takes everything behind such a head for the other protocol. It is fed again without
-        the upgrade, so that its body is a body and not the next request.
+        llhttp takes everything after such a head for the other protocol. The head is fed again
+        without the upgrade, so that its body is not parsed as the next request.
         """
         assert self._last is not None  # noqa: S101 - an upgrade is noticed behind a complete head
         _, head, headers = self._last
@@ -147,25 +147,25 @@ class RequestReader:
         return self.feed(rest) if rest and refusal is None else refusal
 
     def on_message_begin(self) -> None:
-        """The first byte of a request."""
+        """Begin a request (callback of httptools, like the following)."""
         self._fed = 0
         self.target = b""
         self.headers = []
         self.in_head = True
 
     def on_url(self, part: bytes) -> None:
-        """The target, or a part of it."""
+        """Add a part of the target."""
         self.target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A field of the head; behind a body it is a trailer: counted, never merged."""
+        """Add a field of the head; after a body it is a trailer, which is counted and dropped."""
         if self.in_body:
             self._count_framing(len(name) + len(value))
         else:
             self.headers.append((name.lower(), value.rstrip(b" \t")))  # RFC 9110 5.5
 
     def on_headers_complete(self) -> None:
-        """The end of the head."""
+        """Check the complete head and pass it on."""
         _, head, headers = self._last = self._check_head()
         self.in_head = False
         if self._parser.should_upgrade():
@@ -178,7 +178,7 @@ class RequestReader:
         self._listener.on_request(head, headers, keep_alive=keep_alive)
 
     def _check_head(self) -> _Read:
-        """The head; one that is the same as that before it on this connection was checked then."""
+        """Return the checked head; one that equals the previous one of the connection is cached."""
         method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
         last, target = self._last, self.target
         if (
@@ -195,12 +195,12 @@ class RequestReader:
         return _Read(target, head, Headers.of_lower_case(self.headers))
 
     def on_chunk_header(self) -> None:
-        """The size of the next chunk."""
+        """Count a chunk."""
         self._fed = 0
         self._count_framing(8)
 
     def on_body(self, data: bytes) -> None:
-        """A part of the body."""
+        """Pass on a part of the body."""
         self._fed = 0
         self._content += len(data)
         if self._content > self._limits.body_size:
@@ -208,7 +208,7 @@ class RequestReader:
         self._listener.on_body(data)
 
     def on_message_complete(self) -> None:
-        """The end of the request."""
+        """Complete the request."""
         if self.in_body:  # else an upgrade: `_upgrade` goes on
             self.in_body = False
             self._follows = True
@@ -216,7 +216,7 @@ class RequestReader:
             self._listener.on_request_end()
 
     def _is_large(self) -> bool:
-        """Whether a bound of the head may be exceeded; nearly never, so that it is seldom asked."""
+        """Return whether the head may exceed a limit: a quick check before the exact one."""
         limits, count = self._limits, len(self.headers)
         # With colons and spaces.
         size = sum([len(name) + len(value) + 2 for name, value in self.headers])
@@ -234,7 +234,7 @@ class RequestReader:
 
 
 def _find_reason(error: httptools.HttpParserError, data: bytes) -> DocgraphError:
-    """What is wrong: our own reason where a callback raised it, else the parser's."""
+    """Return the error: our own if a callback raised it, otherwise the parser's."""
     reason = error.__context__
     if isinstance(reason, DocgraphError):
         return reason

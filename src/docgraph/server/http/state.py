@@ -29,7 +29,7 @@ _SLOWEST: Final = 1024  # bytes per second that a peer has to read
 
 
 class Phase(Enum):
-    """Each phase has its own timeout, and its own end when that expires."""
+    """Phases of a connection, each with its own timeout."""
 
     NEW = auto()  # the first byte
     HEAD = auto()  # the end of the head

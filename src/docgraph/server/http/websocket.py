@@ -143,7 +143,7 @@ class WebSocket(asyncio.Protocol):
             self.offer(message)
 
     def offer(self, message: SharedMessages) -> bool:
-        """Send all of it if that needs no waiting; returns whether it is sent."""
+        """Send the messages if that needs no waiting; return whether they are sent."""
         transport = self.transport
         if self._is_over or not self._writable.is_set() or transport.is_closing():
             return False
@@ -174,7 +174,7 @@ class WebSocket(asyncio.Protocol):
             self._resume_reading()
 
     async def fail(self) -> None:
-        """Close it because the service failed."""
+        """Close the WebSocket because the service failed."""
         await self.close(_INTERNAL_ERROR, "internal error")
 
     def connection_lost(self, exc: Exception | None) -> None:

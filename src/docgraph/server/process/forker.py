@@ -53,7 +53,7 @@ class ForkedProcess:
         self._exit_code: int | None = None
 
     def is_over(self) -> bool:
-        """Return whether it has ended."""
+        """Return whether the process has ended."""
         if not self._is_over and not self.is_orphan and self.sentinel.poll():
             self._read_report()
         if not self._is_over and self.is_orphan:

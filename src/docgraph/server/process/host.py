@@ -80,7 +80,7 @@ _ONCE = (
 
 
 def announce(urls: Sequence[str], missing: str = "") -> None:
-    """Print the line that programs wait for; `missing` follows the addresses."""
+    """Print the ready line, which programs wait for; `missing` follows the addresses."""
     print("docgraph ready", *urls, *([f"({missing})"] if missing else ()), flush=True)
 
 
@@ -133,7 +133,7 @@ def host(
 
 @dataclass(frozen=True, slots=True)
 class _InstanceMarks:
-    """What all workers and the service manager have to know about the instance."""
+    """State of the instance that is announced to workers and the service manager."""
 
     generations: Generations
     manager: ServiceManager

@@ -111,7 +111,7 @@ class Watchdog:
 
 
 class Reload:
-    """What SIGHUP means for the process that the service manager started.
+    """SIGHUP in the process that the service manager started: reload, or stop.
 
     `list_changed` returns the options that differ from those of the start.
     """
@@ -168,7 +168,7 @@ _SHORTEST: Final = 0.5  # seconds that the database has to shut down, however la
 
 @contextmanager
 def hearing_of_stop(act: Callable[[Event], None]) -> Iterator[None]:
-    """Call this as soon as the server is asked to stop."""
+    """Call `act` as soon as the server is asked to stop, inside this context."""
     subscribe(act, wants=lambda kind: kind is ServerStopping)
     try:
         yield
@@ -183,7 +183,7 @@ class EmbeddedDatabase(Protocol):
         """Request a clean shutdown, also of a suspended process."""
 
     def kill(self) -> None:
-        """Kill it immediately."""
+        """Kill the database immediately."""
 
 
 class Shutdown:

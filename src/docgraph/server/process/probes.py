@@ -296,7 +296,7 @@ class ProbeServer:
             self._drop(visitor)
 
     def _read(self, visitor: _Visitor) -> bool:
-        """Read on; returns whether there is a head to answer, or too much for one."""
+        """Read more; return whether the head is complete or too large."""
         data = visitor.socket.recv(_MAX_HEAD)
         if not data:
             self._drop(visitor)

@@ -197,7 +197,7 @@ class HttpServer:
             await asyncio.wait((stopping,), timeout=_LOOK)
 
     async def _cut(self) -> None:
-        """Stop waiting: aborting a connection cancels its request."""
+        """Abort the remaining connections, which cancels their requests."""
         for connection in tuple(self._state.connections):
             connection.transport.abort()
         for acceptor in self._acceptors:

@@ -60,7 +60,7 @@ class ListeningSocket:
         return self.socket.family == socket.AF_UNIX
 
     def close(self) -> None:
-        """Close it, and remove the file of a Unix socket."""
+        """Close the socket, and remove the file of a Unix socket."""
         self.socket.close()
         if self.file is not None:
             self.file.remove()

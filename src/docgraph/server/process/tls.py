@@ -53,7 +53,7 @@ class Certificate:
         connection.context = self._current
 
     def _read_stamp(self) -> Sequence[object]:
-        """Return what changes with the files, also when a symbolic link in their path does."""
+        """Return a stamp that changes with the files, also behind symbolic links."""
         return [_stamp_file(str(path)) for path in (self._listener.certificate, self._listener.key)]
 
 

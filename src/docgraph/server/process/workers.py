@@ -76,7 +76,7 @@ class _Worker:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the end of its process has to be checked: no process reports it."""
+        """Whether the supervisor must check for the end of the process: its forker has ended."""
         return self.process is not None and self.process.is_orphan and self.channel is None
 
 
@@ -90,7 +90,7 @@ class WorkerForker(Forker):
 
 
 class ProcessHooks(NamedTuple):
-    """What the process does besides serving.
+    """Hooks of a process besides serving: watchdog, health checks, reload.
 
     The `watchdog` is notified while serving continues, `health` gets the workers that are ready,
     and `reload` is what SIGHUP does.
@@ -239,7 +239,7 @@ class Supervisor:
         return [one.number for one in self._workers if one.process and one.is_ready]
 
     def _speak_for_workers(self) -> None:
-        """Pass the pulses to the watchdog; a worker that is being replaced is not missed."""
+        """Pass the pulses of workers to the watchdog; workers being replaced do not count."""
         if self._watchdog is not None and self._is_serving:
             pulses = self._forker.pulses
             self._watchdog.check({number: pulses[number - 1] for number in self._find_ready()})

@@ -85,7 +85,7 @@ class CountedVisit:
         self._count(self._limiter.for_everybody, None)
 
     def identify(self, account: Account | None) -> None:
-        """Count it by user and roles, after authentication; raises `TooManyRequests`."""
+        """Count the request by user and roles; raise `TooManyRequests`."""
         self._count(self._limiter.for_callers, account)
 
     def count_entries(self, number: int, account: Account | None) -> None:
@@ -96,7 +96,7 @@ class CountedVisit:
             self._count(rates, account, number - 1)
 
     def _count(self, limits: Sequence[Limit], account: Account | None, further: int = 0) -> None:
-        """Count it by all of these limits that apply to the caller."""
+        """Count the request by all of these limits that apply to the caller."""
         asked, claims = [], []
         for limit in limits:
             key = limit.find_key(account, self._address)
@@ -157,7 +157,7 @@ class _Refusals:
 
 
 def _render_fields(answers: Sequence[tuple[Limit, RateResult]]) -> list[tuple[str, str]]:
-    """Return all policies, and the share of the one that rejects, or else of the tightest."""
+    """Return the `RateLimit` fields: all policies, and the share of the decisive limit."""
     limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
     return [
         ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
@@ -185,7 +185,7 @@ _DUST = 1e-6  # seconds; rounding errors must not cause another second of waitin
 
 
 class Limit:
-    """Built once; `number` is its position in the configuration, and that of its table."""
+    """One configured limit; `number` is its position, and that of its table of counts."""
 
     def __init__(self, number: int, options: CallerLimit) -> None:
         rate = options.requests_per_second

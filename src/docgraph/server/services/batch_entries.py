@@ -231,7 +231,7 @@ def at(error: DocgraphError, place: EntryLocation) -> DocgraphError:
 
 
 def _say(error: DocgraphError) -> str:
-    """Return the message of an error; the reason of a rule's denial is not disclosed."""
+    """Return the message of an error, without the reason of a denial."""
     match error:
         case Unauthenticated():
             return "the caller is not known"

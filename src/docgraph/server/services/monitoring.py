@@ -101,7 +101,7 @@ class Ping(Service):
 
 
 class MetricsService(Service):
-    """Secured: callers need a permission for it."""
+    """Serves metrics in the Prometheus format to callers with the permission."""
 
     name: ClassVar[str] = "metrics"
     description: ClassVar[str] = "counters and timings for Prometheus"
@@ -126,7 +126,7 @@ class MetricsService(Service):
         self._tasks.start("metrics-history", self._record)
 
     async def close(self) -> None:
-        """Stop to record the history."""
+        """Stop recording the history."""
         unsubscribe(self._operations.count)
         await self._tasks.close()
 

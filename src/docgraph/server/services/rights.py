@@ -115,7 +115,7 @@ class OwnRights(Service):
         return {"path": path, "allowed": allowed, "conditional": conditional, "partial": partial}
 
     async def _depends_on_content(self, exchange: Exchange) -> bool:
-        """Return whether a rule lacks nothing but a suitable body or suitable parameters."""
+        """Return whether a rule would match with another body or other parameters."""
         index = await self._book.find_rules(roles_of(exchange.account))
         view = self._book.view(exchange)
         flag = find_flag(view)

@@ -65,7 +65,7 @@ class AbandonedReads:
             command["comment"] = {**comment, _MARK: f"{self._prefix}-{next(self._numbers)}"}
 
     def add(self, command: Document, preference: _ServerMode) -> None:
-        """End that command, if it is marked; return immediately."""
+        """Kill a marked command in the background; return immediately."""
         comment = command.get("comment")
         mark = comment.get(_MARK) if isinstance(comment, dict) else None
         if not mark or self._is_off or len(self._looks) >= _MAX_MARKS:

@@ -57,7 +57,7 @@ _TASK = "database-availability"
 
 
 class Availability:
-    """Available means: a server accepts writes, and accepts our login."""
+    """Tracks whether a server accepts writes and our login (circuit breaker)."""
 
     def __init__(
         self,

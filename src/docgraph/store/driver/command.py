@@ -201,7 +201,7 @@ class Commands:
         )
 
     def budget(self, deadline: Deadline) -> float | None:
-        """Return the seconds for one command: the remaining time, at most the ceiling."""
+        """Return the time limit of one command in seconds: what is left, up to the maximum."""
         left = deadline.remaining()
         if left is None or self._ceiling is None:
             return left or self._ceiling
@@ -386,7 +386,7 @@ class Commands:
         preference: _ServerMode,
         session: AsyncClientSession | None = None,
     ) -> Document:
-        """Return the response through the driver's normal path, the only one with sessions."""
+        """Send through the driver's normal path, the only one that supports sessions."""
         try:
             return await database.command(
                 dict(command),  # the driver adds to it

@@ -131,7 +131,7 @@ def fix_waiting() -> None:
 
 
 async def _wait(condition: Condition, timeout: float | None) -> bool:  # noqa: ASYNC109 - as the driver calls it
-    """Return whether it was notified before the timeout; the lock is always reacquired."""
+    """Wait with a timeout and reacquire the lock; return whether it was notified."""
     try:
         async with asyncio.timeout(timeout):
             return await condition.wait()

@@ -230,7 +230,7 @@ class FastPath:
     async def _try(
         self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost
     ) -> tuple[Document, Server, int] | None:
-        """Return the result of a trial; None if the read is none, or has to be repeated.
+        """Run a trial of a new shape; return None if the read must be repeated as a normal one.
 
         The database ends a trial that takes long, if there are others. Its time limit also holds
         for all batches of its cursor: a result of several batches is read again, too.
@@ -299,7 +299,7 @@ class FastPath:
         return reply, server, size
 
     async def _share_if_crowded(self, size: int) -> bool:
-        """Wait for the event loop with the connection: no more is fetched until there is room."""
+        """Wait for a turn of the event loop while holding the connection, to slow down reads."""
         is_crowded = size > _SHARED and self._share.waiting_size > _MAX_WAITING
         if is_crowded:
             await self._share.enter(size)

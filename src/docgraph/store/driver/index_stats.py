@@ -112,7 +112,7 @@ class IndexStats:
         limit: int,
         deadline: Deadline,
     ) -> Execution:
-        """Return what it takes to find the first `limit` of these documents."""
+        """Execute a query for the first `limit` documents; return its statistics."""
         command = self._build(place, filter, sort, limit)
         reply = await self._commands.explain(place[0], command, deadline, "executionStats")
         return read_execution(reply)

@@ -73,7 +73,7 @@ def build_trial(command: Document) -> Document:
 
 
 def find_shape(db: str, command: Document) -> CommandShape | None:
-    """Return what reads of the same cost have in common; None for commands that are no query.
+    """Return the shape of a read: equal for reads of similar cost; None if it is no query.
 
     The first member is whether documents are read by their `_id`, which is always light.
     """
@@ -147,7 +147,7 @@ class ReadCost:
         return min(count * _DOCUMENT, _BATCH) if count else _BATCH
 
     def record(self, seconds: float, beside: int, size: int) -> float:
-        """Record one of so many reads at a time; return how slow it was for its shape, from 1."""
+        """Record a read and its concurrency; return its slowness relative to its shape, from 1."""
         measured = seconds / sqrt(max(1, beside))
         if self.size is None:
             self.average, self.size = measured, size
@@ -196,7 +196,7 @@ class PoolLanes:
         self._heavy = AdmissionQueue(int(self._limit), queue, "", longest, foresees=1.0)
 
     def adapt(self, slowness: float) -> None:
-        """Adapt the number of heavy reads to the slowness of one, if they are as many as may be."""
+        """Adapt the limit of heavy reads to the slowness of one, if the limit is reached."""
         if 2 * self._heavy.inside < self._limit:
             return
         wanted = self._limit / min(slowness, _MAX_SLOWNESS) + _FIRST_LIMIT / 2
@@ -221,7 +221,7 @@ class PoolLanes:
 
     @property
     def has_other_trials(self) -> bool:
-        """Whether a trial takes the turn of another one."""
+        """Whether other trials run or wait."""
         return self._trials is not None and self._trials.inside + self._trials.waiting > 1
 
     def resize(self, connections: int) -> None:

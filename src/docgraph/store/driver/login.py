@@ -43,7 +43,7 @@ _ANY_LOGIN: Final = (  # the log would mistake an example for a secret
 async def log_in(
     client: DriverClient, contact: ConnectionStatus, more: Iterable[Right] = ()
 ) -> Fault | None:
-    """Return what prevents our work although there is a server; None if nothing does.
+    """Check our login and privileges; return the fault that prevents our work, or None.
 
     `more` has privileges beyond those of the contact. Raises the driver's errors if no server
     answers.

@@ -62,7 +62,7 @@ class RawTake:
 
     @classmethod
     def like(cls, take: Take, other: Take) -> Take:
-        """Return a `take` that passes documents on, raw ones if the other accepts them."""
+        """Return `take`, which accepts raw documents if the other one does."""
         return cls(take) if isinstance(other, RawTake) else take
 
 
@@ -217,7 +217,7 @@ def build_batch(
 
 
 def weigh(size: int) -> int:
-    """Return how much memory a response of so many bytes needs; small ones are not counted."""
+    """Return the memory that a response of this size needs; 0 for small ones."""
     return _COPIES * size if size > LARGE else 0
 
 

@@ -1,4 +1,4 @@
-"""Stages that parse, and then fail for every document: an unknown format, type or time zone.
+"""Stage trials: find stages that fail for every document (unknown format, type, time zone).
 
 MongoDB finds some errors only when it evaluates an expression. So it evaluates the stage over
 synthetic documents in which the fields of the stage have values of every type. An error that is the
@@ -45,7 +45,7 @@ _VALUES: Final[tuple[Any, ...]] = (
 
 
 def can_be_run(stage: Mapping[str, Any]) -> bool:
-    """Whether the stage evaluates the same expressions for every document."""
+    """Return whether the stage evaluates the same expressions for every document."""
     ((name, body),) = stage.items()
     is_condition = name == "$match" and isinstance(body, Mapping) and [*body] == ["$expr"]
     if name not in _EVALUATING and not is_condition:
@@ -57,7 +57,7 @@ def can_be_run(stage: Mapping[str, Any]) -> bool:
 
 
 def build_documents(stage: Mapping[str, Any]) -> list[Document]:
-    """Documents with values of every type: the same in all fields, then different ones."""
+    """Return documents with values of every type: equal in all fields, then different."""
     paths = sorted(set(_find_paths(stage)))
     same = [_build_document(paths, [value] * len(paths)) for value in _VALUES]
     count = len(_VALUES)
@@ -71,7 +71,7 @@ def build_documents(stage: Mapping[str, Any]) -> list[Document]:
 def build_run(
     stages: Sequence[Mapping[str, Any]], document: Mapping[str, Any], collection: str
 ) -> Document:
-    """The command that evaluates each of the stages for the document; nothing stored is read."""
+    """Return the command that evaluates each stage for the document; it reads no data."""
     facets = {f"f{number}": [stage] for number, stage in enumerate(stages)}
     return _build([document], [{"$facet": facets}] if facets else [], collection)
 
@@ -79,7 +79,7 @@ def build_run(
 def build_run_over(
     stage: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], collection: str
 ) -> Document:
-    """The command that returns the results of one stage for the documents."""
+    """Return the command that returns the results of one stage for the documents."""
     return _build({"$literal": documents}, [stage], collection)
 
 
@@ -91,7 +91,7 @@ def _build(documents: Any, stages: Sequence[Mapping[str, Any]], collection: str)
 
 
 def build_events(db: str, collection: str) -> list[Document]:
-    """One change event of each kind, for a document that has only its `_id`."""
+    """Return a change event of each kind, for a document that has only its `_id`."""
     key: Document = {"_id": ObjectId("0" * 24)}
     update = {"updatedFields": {"x": 1}, "removedFields": [], "truncatedArrays": []}
     parts: Mapping[str, Document] = {
@@ -126,7 +126,7 @@ def _find_keys(value: Any) -> Iterator[str]:
 
 
 def _find_references(value: Any) -> Iterator[str]:
-    """The fields and variables that an expression reads."""
+    """Yield the fields and variables that an expression reads."""
     if isinstance(value, str):
         if value[:1] == "$" and value not in _ACTIONS:
             yield value

@@ -24,7 +24,7 @@ _NO_LOGIN = "requires authentication"
 
 
 class WaitingCommand(Timeout):
-    """Around a running command: the time limit that ends it, and how long it may wait."""
+    """A running command: its time limit, and how long it may wait for a server."""
 
     __slots__ = ("_entries", "_left", "_patience", "_since", "has_server", "is_write")
 
@@ -62,7 +62,7 @@ class WaitingCommand(Timeout):
         super().__exit__(kind, error, trace)
 
     def waits_at(self, now: float) -> bool:
-        """Check if it may continue to wait; start to measure the wait if it begins now."""
+        """Return whether the command may continue to wait; start to measure a new wait."""
         if self._since is None:
             self._since = now
         return now - self._since < self._left
@@ -96,7 +96,7 @@ class Waits:
         *,
         writing: bool = False,
     ) -> WaitingCommand:
-        """Return the bounds of a command: so many seconds, and the patience without a server."""
+        """Return a context that ends a command after its time limit, or a long server wait."""
         patience = deadline.patience or Patience(self._limit)
         # Not by the client itself: clients of the same address are equal.
         entries = self._entries.setdefault(id(client), set())

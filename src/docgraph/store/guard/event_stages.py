@@ -190,7 +190,7 @@ def _containing(path: tuple[str, ...]) -> list[str]:
 
 
 def _containing_by_dots(path: tuple[str, ...]) -> list[str]:
-    """Return the same paths without the first name alone."""
+    """Return the paths with dots whose value may contain that of the path."""
     return [re.escape(path[0]) + r"(\.\d+)+\z", *_containing(path)[1:]]
 
 

@@ -1,4 +1,4 @@
-"""Finds the expressions in filters, projections and stages, and has their cost bounded.
+"""Cost limits of expressions: find them in filters, projections and stages, and check each.
 
 A stage sees what the stages before it computed: thirty times `$set` can double an array as well as
 nested `$let` can. A dotted name may lead through an array: MongoDB evaluates its expression once
@@ -61,7 +61,7 @@ def check_filter_cost(filter: Any, origin: str, *, trusted: bool = False) -> Non
 
 
 def check_projection_cost(projection: Mapping[str, Any], origin: str) -> None:
-    """The same for a projection of a caller."""
+    """Raise `ExpressionTooLarge` for a projection whose expressions can cost too much."""
     analysis, place = Analysis(WRITTEN), ExpressionPath(None, origin)
     _compute(analysis, projection, analysis.scope(), place)
 
@@ -69,7 +69,7 @@ def check_projection_cost(projection: Mapping[str, Any], origin: str) -> None:
 def check_pipeline_cost(
     pipeline: Any, origin: str, *, trusted: bool = False, model: CostModel | None = None
 ) -> ExpressionScope:
-    """The same for stages; returns what is known of the documents that they result in."""
+    """Raise `ExpressionTooLarge` for costly stages; return the sizes of their results."""
     analysis = Analysis(model or (TRUSTED if trusted else WRITTEN))
     return _walk_stages(analysis, pipeline, analysis.scope(), ExpressionPath(None, origin))
 
@@ -123,7 +123,7 @@ def _walk_stage(
 def _walk_other(
     analysis: Analysis, name: str, body: Any, scope: ExpressionScope, place: ExpressionPath
 ) -> ExpressionScope:
-    """A stage whose results are not measured; what it builds can be deeper than what it gets."""
+    """Check a stage whose results are not measured; they can be deeper than its input."""
     nested = dict(nested_pipelines(name, body))
     for key in _FILTERS & body.keys() if isinstance(body, Mapping) else ():
         _walk_filter(analysis, body[key], ExpressionPath(place, key))
@@ -147,7 +147,7 @@ def _walk_other(
 
 
 def _find_expressions(body: Any, nested: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The parts of a stage in which an expression may be, each with its key."""
+    """Yield the parts of a stage that may be expressions, each with its key."""
     if not isinstance(body, Mapping) or any(key[:1] == "$" for key in body):
         yield "", body
         return
@@ -165,7 +165,7 @@ def _compute(
     place: ExpressionPath,
     prefix: str = "",
 ) -> dict[str, Size]:
-    """The properties that are computed, by the first step of their names."""
+    """Return the sizes of computed properties, by the first step of their names."""
     computed: dict[str, Size] = {}
     for key, value in body.items():
         path, below = f"{prefix}{key}", ExpressionPath(place, key)
@@ -187,7 +187,7 @@ def _compute(
 
 
 def _is_of_find(value: Mapping[str, Any]) -> bool:
-    """`$elemMatch`, `$meta`, and `$slice` of numbers: no expressions."""
+    """Return whether the value is a projection operator: `$elemMatch`, `$meta`, `$slice`."""
     if len(value) != 1:
         return False
     ((name, body),) = value.items()
@@ -198,7 +198,7 @@ def _is_of_find(value: Mapping[str, Any]) -> bool:
 def _compute_below(
     analysis: Analysis, path: str, value: Any, scope: ExpressionScope, place: ExpressionPath
 ) -> Size:
-    """A property inside of another one, once for each element where that is an array."""
+    """Return the size of a nested property; it is computed for each element of an array."""
     name, *names = path.split(".")
     around = scope.read(name)
     turns = max(around.bytes.peak() / ELEMENT, 1)
@@ -223,7 +223,7 @@ def _compute_below(
 
 
 def _merge(one: Size, other: Size) -> Size:
-    """A property that is set in several places."""
+    """Return the size of a property that is set in two places."""
     return Size(
         add(one.bytes, other.bytes),
         add(one.length, other.length),

@@ -168,7 +168,7 @@ class Analysis:
             )
 
     def keep(self, built: Form, place: ExpressionPath) -> None:
-        """Add what one more property or loop builds: all of them are in memory together."""
+        """Add the bytes that a property or loop builds: all of them are in memory together."""
         self._kept = add(self._kept, Form(built.peak()))
         self._check_bytes(self._kept, _MAX_REFERRED, place)
 

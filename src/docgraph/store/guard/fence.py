@@ -361,7 +361,7 @@ def _is_leading(name: str, body: Any) -> bool:
 
 
 def holds_unsafe(stage: Filter) -> bool:
-    """Check if a pipeline inside the stage has an unsafe `$match`."""
+    """Return whether a pipeline inside the stage has an unsafe `$match`."""
     inside = visit_stages([stage], "", ExpressionPath(None, "stages"))
     return any(find_unsafe(one.body) is not None for one in inside if one.name == "$match")
 

@@ -1,4 +1,4 @@
-"""The operands of an operator, what it results in, and what it costs."""
+"""Operands of an aggregation operator: sizes of its results, and steps that it takes."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Operands:
     trusted: bool = False
 
     def get(self, index: int) -> Size:
-        """The operand at that position."""
+        """Return the operand at that position."""
         return self.all[index] if index < len(self.all) else number(0, 0)
 
     def name(self, name: str) -> Size:
-        """The operand of that name."""
+        """Return the operand of that name."""
         return self.named.get(name, number(0, 0))
 
     @property
@@ -58,15 +58,15 @@ class Operands:
         return self.named.get("input") or self.get(0)
 
     def number(self, low: float, high: float) -> Size:
-        """A number between these two that is computed of the operands."""
+        """Return the size of a number between these two, computed from the operands."""
         return number(low, high, supplied=self.supplied)
 
     def size(self, bytes: Form, length: Form = _ONE, inner: Form = _ONE) -> Size:
-        """A value of that size that is computed of the operands."""
+        """Return the size of a value that is computed from the operands."""
         return Size(bytes, length, inner, supplied=self.supplied)
 
     def unite(self) -> Size:
-        """An array of the elements of all of them."""
+        """Return the size of an array with the elements of all operands."""
         low = min((one.low for one in self.all), default=0)
         high = max((one.high for one in self.all), default=0)
         inner = join([one.inner for one in self.all])
@@ -77,41 +77,41 @@ SizeRule = Callable[[Operands], SizeAndForm]
 
 
 def scan(operands: Operands, factor: float = 1) -> Form:
-    """The steps to read or copy them."""
+    """Return the steps to read or copy the operands."""
     return operands.bytes.times(BYTE * factor)
 
 
 def visit(operands: Operands) -> Form:
-    """The steps to read each element."""
+    """Return the steps to read each element."""
     return operands.length.times(PLAIN)
 
 
 def compare(operands: Operands) -> Form:
-    """The steps to compare them with one another: a comparison ends with the shorter value."""
+    """Return the steps to compare the operands: a comparison ends with the shorter value."""
     work = [one.bytes.average() for one in operands.all]
     work.sort(key=lambda form: (bool(form.parts), form.constant))
     return add(*work[:-1]).times(BYTE)
 
 
 def compare_elements(operands: Operands) -> Form:
-    """The steps to compare or hash each element, however large it is."""
+    """Return the steps to compare or hash each element, however large it is."""
     return add(visit(operands), scan(operands))
 
 
 def unknown(operands: Operands) -> Size:
-    """A number that is not known; of an author's values alone it does not matter."""
+    """Return the size of an unknown number; if only an author's values count, it is ignored."""
     if operands.trusted and not operands.supplied:
         return number(0, 1)
     return Size(supplied=operands.supplied)
 
 
 def scalar(operands: Operands) -> SizeAndForm:
-    """A single value that is not known."""
+    """Return the size of an unknown single value."""
     return unknown(operands), NONE
 
 
 def choose(sizes: list[Size]) -> Size:
-    """One of the values, whichever it is."""
+    """Return the size of any one of the values."""
     sizes = sizes or [number(0, 1)]
     return Size(
         join([one.bytes for one in sizes]),
@@ -132,7 +132,7 @@ _ROUNDING: Final = 2.0**-47  # of a double that becomes a decimal of 15 digits
 
 
 def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> SizeRule:
-    """The rule of an operator whose result has these bounds, as far as its operands have some."""
+    """Return the rule of an operator that computes its bounds from those of its operands."""
 
     def rule(operands: Operands) -> SizeAndForm:
         try:
@@ -150,7 +150,7 @@ def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> SizeRule
 
 
 def _find_error(sizes: list[Size]) -> float:
-    """Return how far the result may be off: the database computes decimals with more digits."""
+    """Return the rounding error of the result: the database computes decimals differently."""
     edges = [edge for one in sizes for edge in (one.low, one.high) if isfinite(edge)]
     total = sum(map(abs, edges))
     is_exact = total <= EXACT and all(edge == int(edge) for edge in edges)
@@ -178,10 +178,10 @@ def _largest(one: Size) -> float:
 
 
 def convert(one: Size, operands: Operands) -> Size:
-    """The number that a value is converted to: digits may be dropped, or all behind the point.
+    """Return the size of a value converted to a number; digits or the fraction may be dropped.
 
-    The bounds of a value hold for the number that it is. A key, a date, an id or binary data is
-    none, and `$max` returns a text or a date although it is below the constant.
+    The bounds of a value are those of a number. A key, a date, an id or binary data is no number,
+    and `$max` returns a text or a date although it is below the constant.
     """
     if not (one.is_numeric or one.text is not None):
         return unknown(operands)
@@ -199,7 +199,7 @@ def _same_number(operands: Operands) -> SizeAndForm:
 
 
 def _extreme(is_least: bool) -> SizeRule:
-    """`$min` and `$max`: of several operands one of them, of a single one an element."""
+    """Return the rule of `$min` and `$max`: one of several operands, or an element of one."""
 
     def rule(operands: Operands) -> SizeAndForm:
         size = choose(operands.all)

@@ -1,4 +1,4 @@
-"""The sizes of operators: upper bounds of the result and of the work.
+"""Sizes of aggregation operators: upper bounds of the result and of the work.
 
 Operators that bind variables (`$let`, `$map`, `$filter`, `$reduce`) are in `expression_cost`. An
 operator that is in neither has no known bound.
@@ -50,7 +50,7 @@ _STORED_PARTS: Final = 1_000  # of a stored text, as many as elements of a store
 
 
 def _find_element(operands: Operands) -> SizeAndForm:
-    """`$in` has the array behind the value, `$indexOfArray` before it."""
+    """Measure `$in` (value, array) and `$indexOfArray` (array, value)."""
     longest = join([one.length for one in operands.all[:2]])
     return operands.number(-1, longest.bound()), add(longest.times(PLAIN), scan(operands))
 
@@ -68,13 +68,13 @@ def _pick_element(operands: Operands) -> SizeAndForm:
 
 
 def _text(operands: Operands) -> SizeAndForm:
-    """A text that is not longer than its operands together."""
+    """Measure a text that is not longer than its operands together."""
     is_stored = len(operands.all) == 1 and operands.get(0).is_stored
     return operands.size(operands.bytes)._replace(is_stored=is_stored), scan(operands)
 
 
 def _format(operands: Operands, factor: int = 1) -> SizeAndForm:
-    """The text of a number, a date or an id."""
+    """Measure the text of a number, a date or an id."""
     bytes = add(operands.bytes.times(factor), Form(_LARGEST_NUMBER))
     return operands.size(bytes), scan(operands)
 
@@ -111,7 +111,10 @@ def _replace_all(operands: Operands) -> SizeAndForm:
 
 
 def _find_matches(is_every: bool) -> SizeRule:
-    """Texts and groups of matches; a group that looks ahead can hold the rest each time."""
+    """Return the rule of `$regexFind` and `$regexFindAll`: matched texts and their groups.
+
+    A group that looks ahead can contain the rest of the text in each match.
+    """
 
     def rule(operands: Operands) -> SizeAndForm:
         text, pattern = operands.name("input").bytes, operands.name("regex").text
@@ -140,7 +143,7 @@ def _convert(operands: Operands) -> SizeAndForm:
 
 
 def _same(operands: Operands) -> Size:
-    """Some or all of the elements of the first operand, or of the one that is named `input`."""
+    """Measure some or all elements of the first operand, or of the one named `input`."""
     return operands.input._replace(text=None, supplied=operands.supplied)
 
 
@@ -161,7 +164,7 @@ def _slice(operands: Operands) -> SizeAndForm:
 
 
 def _zip(operands: Operands) -> SizeAndForm:
-    """`inputs` is one list of arrays; `defaults` fill the shorter ones, each time again."""
+    """Measure `$zip`: `inputs` is a list of arrays, `defaults` fill the shorter ones."""
     inputs, defaults = operands.name("inputs"), operands.named.get("defaults")
     rows, columns = inputs.inner, inputs.length
     filled = defaults.bytes if defaults else NONE
@@ -174,7 +177,7 @@ def _zip(operands: Operands) -> SizeAndForm:
 
 
 def _pairs(operands: Operands) -> SizeAndForm:
-    """`$objectToArray`: `k` and `v` for each property."""
+    """Measure `$objectToArray`: `k` and `v` for each property."""
     one = operands.get(0)
     bytes = add(one.bytes, one.length.times(4 * ELEMENT))
     inner = join([one.inner, Form(2)])

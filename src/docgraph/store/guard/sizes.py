@@ -64,7 +64,7 @@ class Form(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Return whether it contains a part whose size is not known yet."""
+        """Return whether the form contains a part whose size is not known yet."""
         return bool(self.flatten().parts)
 
     def peak(self) -> float:

@@ -233,7 +233,7 @@ class _Adviser:
         return question
 
     def _is_plausible(self, question: PlannedQuery) -> bool:
-        """Return whether all its properties occur; a missing one is reported elsewhere."""
+        """Return whether all properties of the query occur in the sample."""
         sample = self._samples.get(question.place)
         paths = (*find_paths(question.filter), *question.sort)
         return sample is None or not any(is_unseen(one, sample) for one in paths)

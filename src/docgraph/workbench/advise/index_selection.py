@@ -167,7 +167,7 @@ def merge_wants(wants: Sequence[Want]) -> list[tuple[IndexKeys, list[Want]]]:
 
 
 def _find_keys(wants: Sequence[Want]) -> IndexKeys | None:
-    """Return one index for all of these, the longest of which comes first; None: impossible."""
+    """Return the keys of one index for all of these wants, the longest first; None: none."""
     arranged = wants[0].arrange()
     return next((keys for keys in arranged if all(one.is_served_by(keys) for one in wants)), None)
 

@@ -40,7 +40,7 @@ _SPECIAL: Final[Mapping[str, tuple[str, str]]] = {
 def combine(
     unserved: Sequence[Unserved], samples: Mapping[CollectionName, CollectionSample]
 ) -> tuple[list[Advice], list[NewIndex]]:
-    """Combine all unserved queries of all apps into few indexes for those that are no notes."""
+    """Combine the unserved queries of all apps into a few indexes to recommend."""
     indexes: list[NewIndex] = []
     advice: list[Advice] = []
     for place in dict.fromkeys(one.question.place for one in unserved):
@@ -57,7 +57,7 @@ def combine(
 
 
 def _leave_out_there(one: Unserved, sample: CollectionSample) -> Unserved:
-    """Of several indexes that are needed together, return those that are missing."""
+    """Return the query with only those of its needed indexes that are missing."""
     whole = [index.keys for index in sample.plain_indexes if index.complete]
     missing = [want for want in one.wants if not any(map(want.is_served_by, whole))]
     return replace(one, wants=tuple(missing)) if missing else one

@@ -106,7 +106,7 @@ _IDENTIFYING: Final = frozenset({"objectId", "number", "uuid"})
 
 @dataclass(slots=True)
 class _CollectionPart:
-    """A collection and what is built from it."""
+    """A collection, and the types and fields that are built from it."""
 
     collection: Surveyed
     type_name: str

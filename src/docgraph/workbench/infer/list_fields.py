@@ -109,7 +109,7 @@ class ListBuilder:
                 yield leaf
 
     def _build_indexed(self) -> dict[str, Any]:
-        """Build what callers may filter and order by in any combination: indexed properties."""
+        """Build `filter` and `orderBy` from the indexed properties."""
         operators: dict[str, list[str]] = {}
         orders: list[str] = []
         for leaf in self.leaves:
@@ -235,7 +235,7 @@ class ListBuilder:
         return None if rank is None else (rank + len(leaf.path), 0)
 
     def _rank_by_look(self, leaf: ScalarProperty) -> int | None:
-        """Return the priority of properties that no index serves."""
+        """Return the priority of a property without an index, by its values."""
         if leaf.path in self.references:
             return 2
         if leaf.distinct == 1 or (leaf.is_list and leaf.type in _NUMBERS):
@@ -310,7 +310,7 @@ def page_mapping(mapping: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_called(leaf: ScalarProperty) -> bool:
-    """Return whether the property is the name of the document."""
+    """Return whether the property is a name or title of the document."""
     words = split_words(leaf.path[-1])
     return bool(words) and words[-1] in _CALLED and leaf.type == "String"
 
@@ -321,7 +321,7 @@ def _is_telling(leaf: ScalarProperty) -> bool:
 
 
 def _is_number_of(path: Sequence[str]) -> bool:
-    """Return whether it is an identifying number, for which a range makes no sense."""
+    """Return whether the property is an identifying number: ranges make no sense."""
     return not _NAMING.isdisjoint(split_words(path[-1])[-1:])
 
 

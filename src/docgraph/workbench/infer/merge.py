@@ -37,12 +37,12 @@ class Merged:
 
 
 def merge(existing: Existing, model: Model) -> Merged:
-    """Add what the model has and the definition does not."""
+    """Add the types and fields of the model that the definition does not have."""
     return _Merger(existing, model).merge()
 
 
 class _Merger:
-    """Finds what is new, and inserts it at its position."""
+    """Finds new types and fields, and inserts them at their positions."""
 
     def __init__(self, existing: Existing, model: Model) -> None:
         self._existing = existing

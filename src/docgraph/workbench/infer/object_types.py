@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from docgraph.exchange.data import FieldPath
+from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.workbench.infer.field_names import (
     NamePool,
     is_name,
@@ -29,9 +30,8 @@ from docgraph.workbench.infer.profile import (
 from docgraph.workbench.infer.sensitive_names import is_about_people, is_personal, is_secret
 
 RESERVED_TYPES: Final = frozenset(
-    "Query Mutation Subscription String Int Float Boolean ID Long DateTime Decimal128 ObjectId "
-    "Timestamp Regex BsonDocument UUID SortOrder".split()
-)
+    "Query Mutation Subscription String Int Float Boolean ID SortOrder".split()
+).union(SCALARS)
 _MAP_FIELDS: Final = 20
 _MAP_PRESENCE: Final = 0.3
 _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
@@ -279,7 +279,7 @@ def _document(remark: str) -> _Typed:
 
 
 def _find_forms(seen: Seen) -> dict[str, int]:
-    """Return how often it is a list, an object, a scalar."""
+    """Return how often the property is a list, an object, a scalar."""
     forms: dict[str, int] = {}
     for kind, count in seen.kinds.items():
         form = kind if kind in _FORMS else "scalar"

@@ -52,7 +52,7 @@ _KINDS: Final[dict[type, str]] = {
     bytes: "binary",
     DBRef: "dbRef",
 }
-_SCALARS: Final = {
+SCALARS: Final = {
     "string": "String",
     "bool": "Boolean",
     "int": "Int",
@@ -93,14 +93,14 @@ def kind_of(value: Any) -> str:
 def choose_scalar(kinds: Collection[str]) -> str | None:
     """Return the scalar that represents all of these kinds; None if there is none."""
     if len(kinds) == 1:
-        return _SCALARS.get(next(iter(kinds)))
+        return SCALARS.get(next(iter(kinds)))
     found = set(kinds)
     return next((scalar for common, scalar in _COMMON if found <= common), "ID")
 
 
 def find_shown(kinds: Collection[str]) -> set[str]:
     """Return the kinds that have a scalar; of several kinds, those that `ID` shows."""
-    shown = {kind for kind in kinds if kind in _SCALARS}
+    shown = {kind for kind in kinds if kind in SCALARS}
     return shown - _NOT_IN_ID if len(shown) > 1 else shown
 
 

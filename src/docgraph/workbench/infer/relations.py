@@ -202,7 +202,7 @@ class _Search:
         return InferredRelation(source, key, candidate.strength, found, len(first))
 
     async def _probe(self, collection: Surveyed, path: str, values: Sequence[Any]) -> int:
-        """Return how many of the values occur in a property."""
+        """Query how many of the values occur in a property."""
         if self.slow[collection.name] >= _MAX_SLOW:
             return 0  # it would take the time of the others
         self._probes -= 1

@@ -97,7 +97,7 @@ class SurveyScope:
 
 @dataclass(slots=True)
 class Surveyed:
-    """A collection with what is known of it."""
+    """A collection of the survey: its sample, indexes and size."""
 
     db: str
     listed: Listed

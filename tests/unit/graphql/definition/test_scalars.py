@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -27,9 +28,13 @@ from docgraph.graphql.definition.scalars import (
     BSON_SCALARS,
     JSON_MODES,
     PLAIN_BSON_SCALARS,
+    SCALARS,
     serializer,
 )
 from docgraph.variables import CallerDocument
+from docgraph.workbench.fuzz.fuzz_values import KINDS as FUZZED
+from docgraph.workbench.infer.object_types import RESERVED_TYPES
+from docgraph.workbench.infer.profile import SCALARS as INFERRED
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")
 DATE = datetime(2024, 5, 31, 12, 0, 0, 123_000)
@@ -397,3 +402,17 @@ def test_the_names_of_what_json_cannot_write_are_floats(text: str) -> None:
 def test_what_is_no_double_is_no_float(value: Any) -> None:
     with pytest.raises((GraphQLError, ValueError)):
         GraphQLFloat.coerce_input_value(value)
+
+
+# --- one entry in each layer -----------------------------------------------------------------
+
+ROOT = Path(__file__).parents[4]
+
+
+@pytest.mark.parametrize("name", SCALARS)
+def test_every_layer_has_an_entry_for_each_scalar(name: str) -> None:
+    assert name in RESERVED_TYPES
+    assert name in INFERRED.values()
+    assert name in FUZZED or name == "Regex", "a pattern is no value of documents"
+    assert f'"{name}" =>' in (ROOT / "native/src/program.rs").read_text()
+    assert f"`{name}`" in (ROOT / "docs/reference/definitions.md").read_text()

@@ -143,7 +143,8 @@ def test_values_that_are_no_bson_are_the_callers_mistake(error: Exception) -> No
 
 
 def test_time_limit_of_the_server_is_408() -> None:
-    assert translate(ExecutionTimeout("operation exceeded time limit", 50)).status == 408
+    error = translate(ExecutionTimeout("operation exceeded time limit", 50))
+    assert (error.status, error.message) == (408, "operation exceeded its time limit")
 
 
 def test_missing_confirmation_of_a_majority_is_408() -> None:
