@@ -233,7 +233,7 @@ class HttpProtocol(asyncio.Protocol):
             self._enter(Phase.HEAD, self._limits.header_time)
 
     def await_body(self, incoming: Incoming) -> None:
-        """Start the timeout of the body: the application waits for it."""
+        """Start the timeout of the body, which the application reads; send `100 Continue`."""
         if incoming is not self._incoming:
             return
         if self._phase is Phase.WORK:
