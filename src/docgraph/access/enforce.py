@@ -140,7 +140,7 @@ class RequestMerger(_Enforcing):
 
 
 class ResponseProjector(_Enforcing):
-    """Removes properties that `projectResponse` hides from documents that are read."""
+    """Removes properties that `projectResponse` hides from documents (redaction)."""
 
     name: ClassVar[str] = "permissionResponseProjector"
     description: ClassVar[str] = "applies mongo.projectResponse of permissions"

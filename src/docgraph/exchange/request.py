@@ -21,8 +21,9 @@ _USUAL_LENGTH = 256  # bytes: longer paths are not cached
 
 
 def parse_path(raw: bytes) -> tuple[str, ...]:
-    """Split at `/`, then decode: `%2F` is a slash inside a segment, never a separator.
+    """Return the decoded segments of a path, safe against path traversal.
 
+    It is split at `/` before it is decoded: `%2F` is a slash inside a segment, never a separator.
     Empty segments (`//`, a trailing slash) are dropped. `.` and `..`, however they are encoded, are
     resolved as RFC 3986 5.2.4 requires.
 

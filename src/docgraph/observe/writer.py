@@ -1,4 +1,4 @@
-"""Log output: a thread that writes lines, and log files that stdout and stderr were redirected to.
+"""Log output: a thread that writes lines, and log files that are opened again (log rotation).
 
 A slow reader of stderr (a full pipe, a stopped terminal) must not block the event loop. Lines wait
 in a bounded queue for a thread, and are dropped and counted when it is full.

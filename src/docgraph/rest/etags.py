@@ -1,4 +1,4 @@
-"""Optimistic locking: ETags, checked in the filter of the write; retries after a race condition.
+"""Optimistic locking (conditional requests): ETags, checked in the filter of the write.
 
 A stored etag is an ObjectId, renewed at every write. The database checks the condition together
 with the write, so only one of two writers with the same etag wins. A document without an etag

@@ -59,7 +59,7 @@ async def gather(key: Hashable, items: Collection[str], work: DeferredWork) -> N
 
 
 class KeyedLock:
-    """Locks that exist as long as a caller holds them or waits for them."""
+    """Locks (mutex) by key that exist as long as a caller holds them or waits for them."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Waiters] = {}

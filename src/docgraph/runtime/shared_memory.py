@@ -199,7 +199,7 @@ class Generations:
             self._counters[position] = max(self._counters[position], number)
 
     def record_writes(self, namespaces: Iterable[str]) -> None:
-        """Count a write to these collections or databases, for all processes."""
+        """Count a write to collections or databases, for all processes (read-your-writes)."""
         slots = {find_write_slot(namespace) for namespace in namespaces}
         with self._file.locked():
             for slot in slots:

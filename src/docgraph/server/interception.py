@@ -1,4 +1,4 @@
-"""Plugins in a request: interceptors in order, blocking methods in threads, valid answers."""
+"""Interceptors (middleware) of plugins: run them in order, blocking methods in threads."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 A template is compiled once into closures over a `Scope`. Each part of it has a `Position` (a
 filter, a condition, an expression, …) that defines how a literal part is compiled there and how a
-supplied value is adapted, so that a value of a caller can never become an operator (NoSQL
-injection).
+supplied value is adapted: a value of a caller can never become an operator (NoSQL injection).
 """
 
 from __future__ import annotations

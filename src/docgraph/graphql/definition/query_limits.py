@@ -1,4 +1,4 @@
-"""Query limits (depth limit, query complexity), measured before validation (decision 26).
+"""Query limits (query depth, query complexity), measured before validation (decision 26).
 
 Everything here is linear in the size of the text. A fragment is measured once and its figures are
 added up where it is spread, so that fragments which double one another are decided as fast as any

@@ -152,7 +152,7 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
 
 
 def fit_to_descriptors(limits: Limits, to_database: int) -> Limits:
-    """Raise the descriptor limit for all connections; returns the limits that are possible then.
+    """Raise the file descriptor limit for all connections; return the limits that are possible.
 
     A process without descriptors cannot even reject: it is better to answer 503 before that. If
     there are few, a quarter of them is for connections `to_database`, the log and the like. A lower
