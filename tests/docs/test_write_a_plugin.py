@@ -77,7 +77,7 @@ async def test_every_kind_has_its_methods_with_their_parameters(kind: type[Any])
 
 async def test_the_methods_of_all_kinds_are_shown() -> None:
     common = set(vars(Plugin)) & set(methods_of(Kind.COMMAND))
-    assert {row["name"] for row in METHOD.finditer(section("Life"))} == common
+    assert {row["name"] for row in METHOD.finditer(section("Life cycle"))} == common
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -175,6 +175,7 @@ def test_a_head_that_does_not_end_in_time_is_answered_with_408() -> None:
 
         assert time.monotonic() - begun > 0.6
         assert_refused(response, 408)
+        assert "head did not arrive in time" in response.json["message"]
         assert_listed_origin(response)
 
 

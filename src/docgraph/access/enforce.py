@@ -140,7 +140,7 @@ class RequestMerger(_Enforcing):
 
 
 class ResponseProjector(_Enforcing):
-    """Removes properties that `projectResponse` hides from documents that are read."""
+    """Removes properties that `projectResponse` hides from documents (redaction)."""
 
     name: ClassVar[str] = "permissionResponseProjector"
     description: ClassVar[str] = "applies mongo.projectResponse of permissions"
@@ -166,11 +166,6 @@ class ResponseProjector(_Enforcing):
         return shown
 
 
-# Hidden properties (`projectResponse`): detect reads and writes that would reveal them. The checks
-# inspect the reads and writes that the store is about to execute, never the text of a request: a
-# second parser of its parameters would differ from the first some day. A doubtful case counts as
-# using something hidden.
-
 _UNORDERED: Final = frozenset({"_id", "$natural"})  # the default order of a list
 # Their effect does not depend on stored values.
 _BLIND: Final = frozenset({"$set", "$setOnInsert", "$unset", "$currentDate"})
@@ -181,7 +176,12 @@ _MAX_ADDED: Final = 1 << 31
 
 
 def reads_hidden(read: Read, shown: Shown) -> bool:
-    """Return whether filter, sort, hint or projection of a read use a hidden property."""
+    """Return whether filter, sort, hint or projection of a read use a hidden property.
+
+    The checks of `projectResponse` inspect the reads and writes that the store is about to execute,
+    never the text of a request: a second parser of its parameters would differ from the first some
+    day. A doubtful case counts as using something hidden.
+    """
     projection = read.projection or {}
     return (
         asks_for_hidden(read.filter, shown)
@@ -273,16 +273,16 @@ def _computes(path: str, value: Any, shown: Shown) -> bool:
     return True
 
 
-# Merge the values of `mergeRequest` into writes: documents, operators, pipelines. They override
-# those of the caller wherever these are: at the same path, below it, or in an object around it,
-# whose other properties stay.
-
 MergedValues = Mapping[str, Any]
 UpdateChange = tuple[str, str, Any]  # operator, path, operand
 
 
 def merge_into(write: Write, values: MergedValues) -> Write:
-    """Return the write with these values in every document, or in `$set`."""
+    """Return the write with these values in every document, or in `$set`.
+
+    The values of `mergeRequest` override those of the caller wherever these are: at the same path,
+    below it, or in an object around it, whose other properties stay.
+    """
     if write.kind is WriteKind.DELETE:
         return write
     if write.pipeline is not None:

@@ -1,4 +1,4 @@
-"""Options that several commands share: the configuration, and reading it.
+"""Input that several commands share: options, the configuration, passwords and tokens.
 
 The set of options depends on everything that can be imported, so only commands that run read it.
 """
@@ -104,10 +104,6 @@ def prepare_sources(sources: ConfigSources) -> LoadedConfiguration:
     return prepare(load_tree(sources))
 
 
-# Passwords and tokens: typed without echo, or read from a file or from stdin.
-#
-# They are never an argument, which every user of the machine can see.
-
 _MAX_BYTES = 4096
 _STDIN = Path("-")
 SECRET_FILE = click.Path(path_type=Path, allow_dash=True, dir_okay=False)
@@ -125,7 +121,11 @@ def is_typed(file: Path | None) -> bool:
 
 
 def read_secret(file: Path | None, name: str = "password", *, is_new: bool = False) -> str:
-    """Return the secret from a file, from stdin, or typed, twice if it is new."""
+    """Return the secret from a file, from stdin, or typed, twice if it is new.
+
+    Passwords and tokens are typed without echo. They are never an argument, which every user of the
+    machine can see.
+    """
     if is_typed(file):
         typed: str = click.prompt(
             name.capitalize(), hide_input=True, confirmation_prompt=is_new, err=True

@@ -46,8 +46,6 @@ def plugins(sources: ConfigSources, as_json: bool) -> None:
     print_table(rows, as_json=as_json)
 
 
-# Commands of plugins: `docgraph <name of the plugin> …`.
-
 GROUP = "docgraph.plugins"  # of entry points
 _VARIABLES = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES")  # either may name a directory of plugins
 _FILE = Path("docgraph.yml")

@@ -38,10 +38,6 @@ __all__ = [
 ]
 
 
-# UUIDs: binary of subtype 4, or of subtype 3 in the byte order of the program that stored it.
-#
-# The order is that of a server and all tasks it starts: two servers in one process may differ.
-
 _STANDARD: Final = tuple(range(16))
 # The position of each byte of the text; applied twice, an order is the standard one again.
 _ORDERS: Final[dict[str, tuple[int, ...]]] = {
@@ -57,7 +53,11 @@ _LENGTH: Final = 16
 
 
 def use_uuid_representation(representation: str) -> None:
-    """Show and read UUIDs of subtype 3 in this order of bytes, in the current context."""
+    """Show and read UUIDs of subtype 3 in this order of bytes, in the current context.
+
+    UUIDs are binary of subtype 4, or of subtype 3 in the byte order of the program that stored it.
+    The order is that of a server and all tasks it starts: two servers in one process may differ.
+    """
     _order.set(_ORDERS[representation])
 
 

@@ -1,4 +1,4 @@
-"""Extended JSON objects (`{"$oid": …}` and similar) to BSON values.
+"""Extended JSON (`{"$oid": …}`) and MongoDB shell notation (`ObjectId("…")`) to BSON values.
 
 An object that has one of the type keys is that type or an error, with two exceptions that have
 another meaning, too: `$regex` (a query operator, unless its only other key is `$options`) and
@@ -186,16 +186,15 @@ _PAIRS: dict[str, tuple[str, Callable[[Document, Any, Any], Any]]] = {
 TYPE_KEYS = frozenset(_ALONE)
 
 
-# MongoDB shell notation: `ObjectId("…")`, `ISODate("…")`, `NumberLong(5)`, …
-#
-# A table maps the name to a function of the arguments. Nothing is evaluated: a name that is not in
-# the table is an error.
-
 CallArguments = list[Any]
 
 
 def call(name: str, arguments: CallArguments) -> Any:
-    """Return the value of a call in the shell's notation; the name is one of `CALLS`."""
+    """Return the value of a call in the shell's notation; the name is one of `CALLS`.
+
+    A table maps the name to a function of the arguments. Nothing is evaluated: a name that is not
+    in the table is an error.
+    """
     fewest, most, build = CALLS[name]
     if not fewest <= len(arguments) <= most:
         expected = str(most) if fewest == most else f"{fewest} to {most}"

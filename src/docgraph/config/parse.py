@@ -1,4 +1,4 @@
-"""YAML parser that records the line and column of every value.
+"""YAML 1.2 parser that records the line and column of every value.
 
 It is built from the event stream of PyYAML's C parser, which is iterative, so that no file can
 exhaust the stack or the memory: depth, number of values (aliases counted in full) and size are
@@ -16,11 +16,6 @@ import yaml
 
 from docgraph.config.config_node import ConfigNode, Origin
 from docgraph.exchange.errors import Problem
-
-# YAML 1.2 scalars (core schema) and sizes such as `64 KiB`.
-#
-# YAML 1.1, which most libraries still use, reads `no` as false, `12:30` as 750 and `010` as 8;
-# here they are two texts and the number 10.
 
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(
@@ -50,7 +45,12 @@ _UNITS = {
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
-    """Return the value of a plain scalar."""
+    """Return the value of a plain scalar.
+
+    It is a scalar of YAML 1.2 (core schema), or a size such as `64 KiB`. YAML 1.1, which most
+    libraries still use, reads `no` as false, `12:30` as 750 and `010` as 8; here they are two texts
+    and the number 10.
+    """
     if text in _NULLS:
         return None
     if text in _BOOLEANS:

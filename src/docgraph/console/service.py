@@ -34,10 +34,6 @@ from docgraph.runtime import Blocking, run_blocking
 from docgraph.runtime.sections import Core
 from docgraph.store.mounts import find_paths
 
-# Console files: what the build has written.
-#
-# Only files that the manifest of the build names are ever read: no path is built from caller input.
-
 STATIC: Final = Path(__file__).with_name("static")
 _CODINGS: Final = {"br": ".br", "gzip": ".gz"}  # the smaller one first
 _TYPES: Final = {
@@ -49,7 +45,11 @@ _TYPES: Final = {
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The build's description of its files."""
+    """The build's description of its files.
+
+    Only files that the manifest of the build names are ever read: no path is built from caller
+    input.
+    """
 
     script: str
     style: str

@@ -112,13 +112,6 @@ def tie_to_owner(command: list[str]) -> list[str]:
     return [sys.executable, "-I", "-S", str(script), str(os.getpid()), *command]
 
 
-# Shared libraries for `mongod` where the system lacks them: libcurl 4 and OpenSSL 3.
-#
-# The wheel of pycurl, which the extra `embedded` includes, has both in `pycurl.libs` under its own
-# names. A directory of links gives them the names that `mongod` needs, and LD_LIBRARY_PATH leads
-# the loader there. It is set in the environment of that one process, and only after the loader has
-# reported that the system lacks them.
-
 SEARCH_PATH = "LD_LIBRARY_PATH"
 # The library names that mongod needs, and patterns of the files of pycurl that can replace them.
 # All of them are used, or none: two versions of OpenSSL in one process would use each other's
@@ -136,6 +129,12 @@ def build_environment(links: Path) -> dict[str, str] | None:
     """Return our environment with pycurl's libraries, or None if they are not installed.
 
     `links` is the directory for the links, created here: other users cannot write to it.
+
+    The system may lack shared libraries that `mongod` needs: libcurl 4 and OpenSSL 3. The wheel of
+    pycurl, which the extra `embedded` includes, has both in `pycurl.libs` under its own names. A
+    directory of links gives them the names that `mongod` needs, and LD_LIBRARY_PATH leads the
+    loader there. It is set in the environment of that one process, and only after the loader has
+    reported that the system lacks them.
     """
     libraries = find_pycurl_libraries()
     if libraries is None or not _UNUSABLE.isdisjoint(f"{links}{libraries}"):
@@ -173,11 +172,6 @@ def _link(link: Path, target: Path) -> None:
     draft.replace(link)
 
 
-# Replica set of one member: initiates it, and waits until the `mongod` is its primary.
-#
-# The configuration of the set gets the new address whenever the port had to change. It is forced,
-# because a member that does not find itself in its configuration cannot vote for a new one.
-
 POLL_SECONDS = 0.02
 NOT_YET_INITIALIZED = 94
 # Errors of a member that still reads its configuration, or is receiving one.
@@ -211,7 +205,11 @@ def serves_directory(port: int, data: Path) -> bool:
 
 
 def await_primary(host: str, check: Callable[[], None]) -> None:
-    """Configure the set and wait for its primary; `check` raises when waiting is hopeless."""
+    """Configure the set and wait for its primary; `check` raises when waiting is hopeless.
+
+    The configuration of the set gets the new address whenever the port had to change. It is forced,
+    because a member that does not find itself in its configuration cannot vote for a new one.
+    """
     configured = False
     with _connect(host) as client:
         while True:

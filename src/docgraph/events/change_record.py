@@ -123,10 +123,6 @@ def _show(event: Mapping[str, Any], visibility: EventVisibility, *, before: bool
     return shown
 
 
-# Queue between the task that reads a change stream and the one that delivers its events. It is
-# bounded in number and bytes: the reader waits while it is full, which is the backpressure on the
-# database.
-
 _MAX_RECORDS: Final = 2000
 _MAX_BYTES: Final = 16 << 20
 _PORTION: Final = 500  # records that are delivered together …
@@ -134,7 +130,12 @@ _PORTION_BYTES: Final = 8 << 20  # … unless their bytes are more than that
 
 
 class RecordQueue:
-    """The records that were read, and the token up to which everything was read."""
+    """The records that were read, and the token up to which everything was read.
+
+    It is between the task that reads a change stream and the one that delivers its events. It is
+    bounded in number and bytes: the reader waits while it is full, which is the backpressure on the
+    database.
+    """
 
     def __init__(self) -> None:
         self.is_over = False

@@ -1,4 +1,4 @@
-"""Delivery: from the events of a source to the logs of the channels that they concern.
+"""Delivery (fan-out): from the events of a source to the logs of the channels that they concern.
 
 Each event is decided once per row filter, shaped once per shape and encoded once per format. The
 cost grows with those who receive it, and not with those who listen.
@@ -324,18 +324,19 @@ def _report(one: Prepared, error: DocgraphError) -> None:
         return
 
 
-# Fan-out of change events in waves; each wave delivers all events since the previous one. Writing
-# ten events to a client costs about as much as writing one. A rest follows each wave, in proportion
-# to its duration, so that many clients of a busy stream do not block the event loop. With few
-# clients there is no rest, and each event is delivered as it comes.
-
 _REST: Final = 4.0  # times the duration of the wave …
 _LONGEST_REST: Final = 0.05  # … in seconds
 _SHORTEST_REST: Final = 0.002  # a shorter rest is skipped: timers are not that exact
 
 
 class Fanout:
-    """Calls `deliver` at the end of this turn of the event loop, or at the end of a rest."""
+    """Calls `deliver` at the end of this turn of the event loop, or at the end of a rest.
+
+    Change events fan out in waves; each wave delivers all events since the previous one. Writing
+    ten events to a client costs about as much as writing one. A rest follows each wave, in
+    proportion to its duration, so that many clients of a busy stream do not block the event loop.
+    With few clients there is no rest, and each event is delivered as it comes.
+    """
 
     def __init__(
         self, deliver: Callable[[], object], *, clock: Callable[[], float] = perf_counter

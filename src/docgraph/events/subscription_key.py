@@ -92,16 +92,16 @@ def _parse(name: str, text: str) -> ResumeToken:
     raise RequestError(f"{name} is not the id of an event", hint=_EXAMPLE)
 
 
-# Reauthorization of change streams: what a client would get if its request came now. A session is
-# closed when its current permissions would give it other events or none. The current time in a row
-# filter makes no difference: it is that of each decision.
-
 _REFUSING: Final = (SecurityViolation, StoreForbidden, StoreRejected)  # errors that end the session
 
 
 @dataclass(eq=False)
 class StreamSession(Session):
-    """A client of a change stream, its subscription, and how to authorize it again."""
+    """A client of a change stream, its subscription, and how to authorize it again.
+
+    Reauthorization: a session is closed when its current permissions would give it other events or
+    none. The current time in a row filter makes no difference: it is that of each decision.
+    """
 
     subscription: Subscription
     renew: Renew

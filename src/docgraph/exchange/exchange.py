@@ -160,12 +160,6 @@ def transaction_of(exchange: Exchange | None) -> Transaction | None:
     return None if exchange is None else exchange.transaction
 
 
-# Change stream requests: the subscription of a client, and the interface that serves it.
-#
-# The REST API parses which stream is requested, and its permissions; `events` has the cursors and
-# the connections. The two do not import each other and share these values.
-
-
 @dataclass(frozen=True, slots=True)
 class NotifyWhen:
     """The events of a cursor that one client wants: `value` is at `path`, or in it."""
@@ -183,6 +177,9 @@ class Subscription:
     resume token and their time. `constant`: conditions of the first stages that are the same in
     every request. `before`: events have the document before the change. `row` and `stages` contain
     marks in place of the current time (`@now`).
+
+    The REST API parses which stream is requested, and its permissions; `events` has the cursors and
+    the connections. The two do not import each other and share these values.
     """
 
     db: str

@@ -111,10 +111,6 @@ def find_acceptance(accepted: Iterable[str], media_type: str, usual: Sequence[st
     return Acceptance(is_required or max(own) > max(others), is_required)
 
 
-# Content coding of request bodies (RFC 9110 8.4): gzip, decompressed piece by piece.
-#
-# The reader of the pieces counts them: at most one piece beyond its limit is decompressed.
-
 _PIECE: Final = 64 * 1024  # decompressed in a fraction of a millisecond; then other tasks run
 _MAX_MEMBERS: Final = 100  # empty ones cost time and contain nothing
 _GZIP: Final = frozenset(("gzip", "x-gzip"))
@@ -148,7 +144,10 @@ def _find_codings(headers: Headers) -> list[str]:
 
 
 async def inflate(data: bytes) -> AsyncIterator[bytes]:
-    """Yield the decompressed pieces of one or a few gzip members; empty data yields none."""
+    """Yield the decompressed pieces of one or a few gzip members; empty data yields none.
+
+    The reader of the pieces counts them: at most one piece beyond its limit is decompressed.
+    """
     from asyncio import sleep  # slow to import, and CLI commands wait for this module
 
     member: zlib._Decompress | None = None

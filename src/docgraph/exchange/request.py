@@ -17,18 +17,19 @@ from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers, inflate, is_coded, is_compressed
 from docgraph.exchange.origin import OriginPolicy, RequestOrigin
 
-# The path as segments, decoded and normalized once for all layers: routing, access rules and
-# services use the same segments, so that no spelling of a path can mean one thing to a rule and
-# another to the service behind it.
-
 _USUAL_LENGTH = 256  # bytes: longer paths are not cached
 
 
 def parse_path(raw: bytes) -> tuple[str, ...]:
-    """Split at `/`, then decode: `%2F` is a slash inside a segment, never a separator.
+    """Return the decoded segments of a path, safe against path traversal.
 
+    It is split at `/` before it is decoded: `%2F` is a slash inside a segment, never a separator.
     Empty segments (`//`, a trailing slash) are dropped. `.` and `..`, however they are encoded, are
     resolved as RFC 3986 5.2.4 requires.
+
+    The path as segments, decoded and normalized once for all layers: routing, access rules and
+    services use the same segments, so that no spelling of a path can mean one thing to a rule and
+    another to the service behind it.
     """
     return _parse_usual(raw) if len(raw) <= _USUAL_LENGTH else _parse(raw)
 

@@ -229,11 +229,6 @@ def describe_failure(error: DocgraphError) -> FieldFailure:
     return FieldFailure(error.message, error.code, cause=error.__cause__)
 
 
-# Messages of graphql-core in the words of GraphQL and JSON.
-#
-# graphql-core quotes values of variables as Python writes them (`True`, `{'a': None}`), and puts
-# the errors of our scalars in quotes of its own.
-
 # The text after one of these was sent by the caller.
 _VALUE: Final = re.compile(r"((?:non-\w+|integer|string|boolean|numeric|represent) value|found): ")
 _SCALAR: Final = re.compile(
@@ -253,7 +248,11 @@ _WORDS: Final = {"True": "true", "False": "false", "None": "null"}
 
 
 def phrase(message: str) -> str:
-    """Return the message for readers who do not know Python."""
+    """Return the message for readers who do not know Python.
+
+    graphql-core quotes values of variables as Python writes them (`True`, `{'a': None}`), and puts
+    the errors of our scalars in quotes of its own.
+    """
     message = message.replace(" not to be None.", " not to be null.")
     if scalar := _SCALAR.fullmatch(message):
         why, value = _spell(scalar["why"]), _spell(scalar["value"])

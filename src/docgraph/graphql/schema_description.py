@@ -1,4 +1,4 @@
-"""Schema descriptions for agents: SDL of what a caller sees, and JSON Schema of an operation."""
+"""Schema descriptions for agents (LLM): SDL of the visible schema, JSON Schema of an operation."""
 
 from __future__ import annotations
 

@@ -217,10 +217,6 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-# Tallies of frequent events: plain sums that are passed to the metrics now and then. The counters
-# of prometheus_client cost about ten times as much as an addition, and a request needs half a dozen
-# of them.
-
 LabelValues = tuple[str, ...]
 
 # Upper bounds of the buckets of durations.
@@ -228,7 +224,12 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 
 
 class RequestTally:
-    """Count, durations and bytes sent of one kind of event."""
+    """Count, durations and bytes sent of one kind of event.
+
+    Tallies of frequent events are plain sums that are passed to the metrics now and then. The
+    counters of prometheus_client cost about ten times as much as an addition, and a request needs
+    half a dozen of them.
+    """
 
     __slots__ = ("bytes", "count", "in_bucket", "seconds")
 

@@ -93,16 +93,17 @@ def _cut(text: str, limit: int) -> str:
     return data[: limit - len(ellipsis.encode())].decode(errors="ignore") + ellipsis
 
 
-# Console log format for people: aligned, colored on a terminal, one line per event. Only an
-# exception takes more lines, which are indented; all their texts have been cleaned before.
-
 # A value with a blank, a quote or an equals sign could look like another field.
 _needs_quotes = re.compile(r"[\s\"'=\\]|^$").search
 _LEVEL_COLOURS = {"debug": BLUE, "info": GREEN, "warning": YELLOW, "error": RED}
 
 
 def build_console(*, colours: bool) -> Callable[[WrappedLogger, str, EventDict], bytes]:
-    """Return the last processor of the chain, which renders fields to the bytes of a line."""
+    """Return the last processor of the chain, which renders fields to the bytes of a line.
+
+    The format is for people: aligned, colored on a terminal, one line per event. Only an exception
+    takes more lines, which are indented; all their texts have been cleaned before.
+    """
     renderer = ConsoleRenderer(columns=_build_columns(colours), sort_keys=False)
 
     def render(logger: WrappedLogger, method: str, fields: EventDict) -> bytes:
@@ -137,9 +138,6 @@ def _render_value(value: object) -> str:
     return orjson.dumps(value).decode()
 
 
-# Exceptions as text for the log: message and traceback. Frames are named, not quoted: the source
-# lines would have to be read from disk, and events may be logged in the event loop.
-
 MAX_FRAMES = 40  # per exception, the innermost ones
 MAX_CAUSES = 5
 
@@ -162,7 +160,11 @@ def render_error(error: BaseException, limit: int = LIMIT) -> str:
 
 
 def render_traceback(error: BaseException, limit: int = LIMIT) -> list[str]:
-    """Render the traceback of the error and its causes, outermost first; empty if expected."""
+    """Render the traceback of the error and its causes, outermost first; empty if expected.
+
+    Frames are named, not quoted: the source lines would have to be read from disk, and events may
+    be logged in the event loop.
+    """
     if isinstance(error, DocgraphError):
         return []
     lines: list[str] = []

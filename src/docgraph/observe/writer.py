@@ -1,4 +1,4 @@
-"""Log output: a thread that writes lines, and log files that stdout and stderr were redirected to.
+"""Log output: a thread that writes lines, and log files that are opened again (log rotation).
 
 A slow reader of stderr (a full pipe, a stopped terminal) must not block the event loop. Lines wait
 in a bounded queue for a thread, and are dropped and counted when it is full.
@@ -148,11 +148,6 @@ def _join(lines: list[bytes], limit: int) -> Iterator[tuple[int, bytes]]:
         yield len(group), b"".join(group)
 
 
-# Log files: regular files that stdout and stderr were redirected to, and their rotation. A rotation
-# renames the file, and the process continues to write to the renamed one. It remembers the path
-# from its start, so that it can open a new file there. Forked processes inherit the paths.
-
-
 class _LogFile(NamedTuple):
     """The path and the permissions of a file at the start."""
 
@@ -182,7 +177,12 @@ def remember_log_files() -> None:
 
 
 def reopen_log_files() -> tuple[str, ...]:
-    """Open the files that are no longer at their paths; return these paths. Raises `OSError`."""
+    """Open the files that are no longer at their paths; return these paths. Raises `OSError`.
+
+    Log files are regular files that stdout and stderr were redirected to. A rotation renames the
+    file, and the process continues to write to the renamed one. It remembers the path from its
+    start, so that it can open a new file there. Forked processes inherit the paths.
+    """
     opened = set()
     for descriptor, (path, mode) in _files.items():
         if _is_current(descriptor, path):

@@ -1,1 +1,1 @@
-"""OpenAPI: description of services, apps and cookies, as a document and as an HTML page."""
+"""OpenAPI (Swagger): description of services, apps and cookies, as JSON and as an HTML page."""

@@ -1,4 +1,4 @@
-"""Resources for the description: collections, their metadata and schemas, the apps.
+"""Resources for the description: collections with metadata, schemas converted to OpenAPI, apps.
 
 The number is bounded: the description of a very large database is partial and reports it.
 """
@@ -234,11 +234,6 @@ def _read_app(definition: Document) -> ServedApp:
     )
 
 
-# JSON schemas of the store converted to OpenAPI 3.1 (JSON Schema 2020-12). Older drafts are
-# rewritten where a keyword has changed its name or shape. References lead from one component to
-# another. A reference without a target accepts everything, since a description may be incomplete
-# but not wrong.
-
 SchemaKey = tuple[str, Any]  # the database of the store, and the `_id`
 
 _ADDRESS: Final = re.compile(r"http://schema-store/([^/?#]+)/([^/?#]+)(?:#(.*))?")
@@ -278,7 +273,12 @@ def find_references(schema: Any) -> Iterator[SchemaKey]:
 
 
 def convert_schema(schema: Document, name: str, names: Mapping[SchemaKey, str]) -> Document:
-    """Return the schema as the component of that name; `names` are those of all components."""
+    """Return the schema as the component of that name; `names` are those of all components.
+
+    OpenAPI 3.1 has JSON Schema 2020-12. Older drafts are rewritten where a keyword has changed its
+    name or shape. References lead from one component to another. A reference without a target
+    accepts everything, since a description may be incomplete but not wrong.
+    """
     converted: Document = _Conversion(name, names).convert(schema)
     return converted
 

@@ -1,4 +1,4 @@
-"""Optimistic locking: ETags, checked in the filter of the write; retries after a race condition.
+"""Optimistic locking (conditional requests): ETags, checked in the filter of the write.
 
 A stored etag is an ObjectId, renewed at every write. The database checks the condition together
 with the write, so only one of two writers with the same etag wins. A document without an etag
@@ -148,18 +148,18 @@ def etag_headers(document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     return [("ETag", etag)] if etag is not None and etag.isascii() and etag.isprintable() else []
 
 
-# Retry of writes that lost a race with another writer.
-#
-# A document that is checked as a whole is read, changed in memory and replaced by its etag.
-# Writers of one worker wait for each other (`RestCall.turn`), so only those of other workers and
-# instances can be faster. The number of attempts is bounded.
-
 _TRIES: Final = 40
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.002, 0.25  # seconds
 
 
 async def attempts(what: str) -> AsyncIterator[None]:
-    """Yield once per attempt, with growing pauses (backoff); after the last one raise 503."""
+    """Yield once per attempt, with growing pauses (backoff); after the last one raise 503.
+
+    It is for writes that lost a race with another writer. A document that is checked as a whole is
+    read, changed in memory and replaced by its etag. Writers of one worker wait for each other
+    (`RestCall.turn`), so only those of other workers and instances can be faster. The number of
+    attempts is bounded.
+    """
     pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
     for number in range(_TRIES):
         if number:

@@ -28,11 +28,6 @@ from docgraph.rest.flatten import (
 )
 from docgraph.store.guard.write_effects import read_update
 
-# Update operators applied in memory, for documents that are checked before they are written.
-#
-# They do what the database does. Updates that need the database (conditions of `$pull`, `$bit`,
-# positions such as `$[]`) are rejected by the callers.
-
 _INT32, _INT64 = 1 << 31, 1 << 63
 _EACH: Final = frozenset({"$each", "$position", "$slice"})
 
@@ -256,7 +251,12 @@ def build_pipeline(stages: list[Document], etag: ObjectId) -> tuple[Document, ..
 
 
 def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
-    """Return the document after the update."""
+    """Return the document after the update.
+
+    It is for documents that are checked before they are written. The operators do what the database
+    does. Updates that need the database (conditions of `$pull`, `$bit`, positions such as `$[]`)
+    are rejected by the callers.
+    """
     patched, expansion = copy.deepcopy(document), Expansion()
     for operator, fields in update.items():
         apply = OPERATORS.get(operator)

@@ -192,16 +192,15 @@ class MongoService(Service):
         return bound_path(service, self._configuration.get(service.name))
 
 
-# Request parsing of the REST API: resource, id and parameters, parsed once.
-#
-# It needs only the request and the configuration, and runs before authorization. Rules and
-# handlers use the same parsed value.
-
 _SESSIONS = "_sessions"
 
 
 class RequestParser:
-    """Parses requests by the mounts and bounds of the configuration."""
+    """Parses requests by the mounts and bounds of the configuration.
+
+    Resource, id and parameters are parsed once. That needs only the request and the configuration,
+    and runs before authorization. Rules and handlers use the same parsed value.
+    """
 
     def __init__(self, config: Mongo) -> None:
         self._config = config

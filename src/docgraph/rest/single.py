@@ -261,16 +261,16 @@ _DEMANDS = {
 }
 
 
-# `Prefer: return=representation`: the response to a write has the written document.
-#
-# It has what a plain GET of the document would return to the same caller. A caller who may write
-# but not read gets an empty body: a permission to write does not include reading.
-
 APPLIED: Final = ("Preference-Applied", "return=representation")
 
 
 async def rehearse_representation(call: RestCall, id: Any) -> None:
-    """Reject forbidden `keys` before the write, not after it."""
+    """Reject forbidden `keys` before the write, not after it.
+
+    With `Prefer: return=representation` the response to a write has the document: it has what a
+    plain GET of the document would return to the same caller. A caller who may write but not read
+    gets an empty body: a permission to write does not include reading.
+    """
     keys = call.parameters.keys
     if keys is None or not _is_wanted(call):
         return

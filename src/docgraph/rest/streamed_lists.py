@@ -183,18 +183,18 @@ def csv_headers(name: str) -> HeaderList:
     return [("Content-Disposition", render_disposition(name)), VARY]
 
 
-# JSON lists of documents: encode documents as they arrive, without storing them.
-#
-# With the native extension, documents are not decoded where it can render them as they are.
-# Nothing is sent before the list is complete, so an error in between can still be the response.
-
 DecodeDocuments = Callable[[list[bytes]], Awaitable[list[Document]]]
 
 _RAW: Final = frozenset({bytes})
 
 
 class JsonList:
-    """A bounded list of documents as JSON; the last document stays available."""
+    """A bounded list of documents as JSON; the last document stays available.
+
+    Documents are encoded as they arrive, and not stored. With the native extension, documents are
+    not decoded where it can render them as they are. Nothing is sent before the list is complete,
+    so an error in between can still be the response.
+    """
 
     media_type: ClassVar[str] = "application/json"
 

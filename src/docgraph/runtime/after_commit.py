@@ -59,7 +59,7 @@ async def gather(key: Hashable, items: Collection[str], work: DeferredWork) -> N
 
 
 class KeyedLock:
-    """Locks that exist as long as a caller holds them or waits for them."""
+    """Locks (mutex) by key that exist as long as a caller holds them or waits for them."""
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, _Waiters] = {}
@@ -92,12 +92,6 @@ class _Waiters:
         self.people = 0
 
 
-# Shielded tasks: work that finishes even if the request that started it is cancelled.
-#
-# A request is cancelled when its client disconnects. The follow-ups of a committed write
-# (revocations, announcements to other workers) must run nevertheless, so the write and its
-# follow-ups form one unit in a task of its own. Shutdown waits for these units.
-
 T = TypeVar("T")
 
 MAX_TASKS: Final = 1000  # at the same time; clients that reconnect must not pile up work
@@ -108,7 +102,12 @@ _unit: ContextVar[asyncio.Task[Any] | None] = ContextVar("unit", default=None)
 
 
 class ShieldedTasks:
-    """Runs tasks that a cancelled caller does not interrupt."""
+    """Runs tasks that a cancelled caller does not interrupt.
+
+    A request is cancelled when its client disconnects. The follow-ups of a committed write
+    (revocations, announcements to other workers) must run nevertheless, so the write and its
+    follow-ups form one unit in a task of its own. Shutdown waits for these units.
+    """
 
     def __init__(self, most: int = MAX_TASKS) -> None:
         self._running: set[asyncio.Task[Any]] = set()

@@ -173,18 +173,17 @@ def _complete(
         done.set_exception(error)
 
 
-# Thread pool of daemon threads that never delays the end of the process.
-#
-# The pool of `concurrent.futures` waits at exit for running jobs: one plugin that hangs would keep
-# a stopped server alive. These threads are daemons. They are started when needed, reused, and
-# ended after an idle time.
-
 Job = Callable[[], None]
 IDLE_SECONDS: Final = 60.0
 
 
 class ThreadPool:
-    """At most `limit` threads; more jobs wait their turn. Jobs must not raise."""
+    """At most `limit` threads; more jobs wait their turn. Jobs must not raise.
+
+    It never delays the end of the process. The pool of `concurrent.futures` waits at exit for
+    running jobs: one plugin that hangs would keep a stopped server alive. These threads are
+    daemons. They are started when needed, reused, and ended after an idle time.
+    """
 
     def __init__(self, name: str, limit: int, idle: float = IDLE_SECONDS) -> None:
         self._names = (f"{name}-{number}" for number in count(1))

@@ -19,14 +19,14 @@ from docgraph.runtime.tasks import cancel_until_over, is_being_cancelled
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-# LRU cache: a bounded dictionary that drops the least recently used entry.
-#
-# Threads may share one: each method consists of a few operations on a dictionary, and none of them
-# fails when another thread removes the entry in between.
-
 
 class LruDict(Generic[K, V]):
-    """At most `size` values, none of which is None."""
+    """At most `size` values, none of which is None.
+
+    LRU cache: the dictionary drops the least recently used entry. Threads may share one: each
+    method consists of a few operations on a dictionary, and none of them fails when another thread
+    removes the entry in between.
+    """
 
     __slots__ = ("_entries", "size")
 

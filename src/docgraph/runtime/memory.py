@@ -134,15 +134,6 @@ def _find_cgroup_files() -> tuple[Path, ...]:
     return tuple(file for file in found if file.exists())
 
 
-# Memory budget of large answers: how many bytes of them are built at the same time.
-#
-# The size of an answer is known only while it is read. So a request acquires memory in portions,
-# and may have to wait for more while it holds some. Two requests that wait for each other would
-# wait forever (deadlock): the oldest request that holds memory never waits, and the memory of one
-# answer is left free for it. The others wait in order, requests that hold memory first.
-#
-# Where the process has a memory limit, the budget is a third of what is left of it.
-
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
 _MAX_BYTES: Final = 1 << 30
 _MEASURE_INTERVAL: Final = 0.25  # seconds between two measurements
@@ -160,6 +151,13 @@ class AnswerBudget:
 
     `measure` returns how many bytes the process may still allocate, None: no limit; without it the
     budget has `most` bytes.
+
+    The size of an answer is known only while it is read. So a request acquires memory in portions,
+    and may have to wait for more while it holds some. Two requests that wait for each other would
+    wait forever (deadlock): the oldest request that holds memory never waits, and the memory of one
+    answer is left free for it. The others wait in order, requests that hold memory first.
+
+    Where the process has a memory limit, the budget is a third of what is left of it.
     """
 
     def __init__(

@@ -127,20 +127,6 @@ class _Lock(AbstractContextManager[None]):
             self._threads.release()
 
 
-# Generation counters in shared memory, by which workers notice changes (cache invalidation).
-#
-# Decision 44: after a committed write, the worker increments the counter of what it changed. Each
-# request compares an integer, and reloads the data behind it only when the integer has changed.
-#
-# The parent changes three of them. `disk` is odd while the disk of the embedded MongoDB is full.
-# `ready` is not 0 after the instance has reported that it is ready. `stopping` changes when the
-# instance is to stop. `password-cost` is the highest cost of a stored password hash that any
-# worker has seen.
-#
-# Collections have counters, too: a write through this instance increments that of its collection
-# before it is answered. Their number is fixed, so several collections may share one. `writes`
-# counts all of these writes.
-
 Generation = Literal[
     "apps",
     "users",
@@ -171,7 +157,21 @@ def find_write_slot(namespace: str) -> int:
 
 
 class Generations:
-    """The counters as one process sees them; `close` after use."""
+    """The counters as one process sees them; `close` after use.
+
+    By them, workers notice changes (cache invalidation, decision 44): after a committed write, the
+    worker increments the counter of what it changed. Each request compares an integer, and reloads
+    the data behind it only when the integer has changed.
+
+    The parent changes three of them. `disk` is odd while the disk of the embedded MongoDB is full.
+    `ready` is not 0 after the instance has reported that it is ready. `stopping` changes when the
+    instance is to stop. `password-cost` is the highest cost of a stored password hash that any
+    worker has seen.
+
+    Collections have counters, too: a write through this instance increments that of its collection
+    before it is answered. Their number is fixed, so several collections may share one. `writes`
+    counts all of these writes.
+    """
 
     def __init__(self, path: Path) -> None:
         self._file = SharedFile(path)
@@ -199,7 +199,7 @@ class Generations:
             self._counters[position] = max(self._counters[position], number)
 
     def record_writes(self, namespaces: Iterable[str]) -> None:
-        """Count a write to these collections or databases, for all processes."""
+        """Count a write to collections or databases, for all processes (read-your-writes)."""
         slots = {find_write_slot(namespace) for namespace in namespaces}
         with self._file.locked():
             for slot in slots:
@@ -225,12 +225,6 @@ class Generations:
         self._file.close()
 
 
-# Sliding window counters shared by worker processes, for brute force and flood protection.
-#
-# The table has a fixed size. Keys are stored as keyed hashes, so that no caller can choose keys
-# that collide. When its row is full, a key replaces the one with the fewest hits: a flood of new
-# keys pushes out other new keys, not keys with many hits.
-
 ROWS = 2048
 ROW_SLOTS = 8
 _SLOT = struct.Struct("<QQQQ")  # tag, number of the window, hits in it, hits in the window before
@@ -254,6 +248,11 @@ class WindowCounters:
     The window slides: the hits of the previous window count in proportion to its part that is still
     inside, as if they were evenly spread. The clock is that of the machine, which all its processes
     share.
+
+    Workers share them, for brute force and flood protection. The table has a fixed size. Keys are
+    stored as keyed hashes, so that no caller can choose keys that collide. When its row is full, a
+    key replaces the one with the fewest hits: a flood of new keys pushes out other new keys, not
+    keys with many hits.
     """
 
     def __init__(

@@ -24,20 +24,20 @@ from docgraph.plugins.kinds import Service
 from docgraph.server.respond import phrase_of
 from docgraph.server.services.rights import find_description, find_visible_apps
 
-# Detect browser navigation: the GET and HEAD requests that get a page (decision 22).
-#
-# Browsers mark a navigation with `Sec-Fetch-Mode: navigate`, which no script can set. They send the
-# `Sec-Fetch-…` headers to https and to loopback addresses only. Over plain http to another host the
-# mark of a navigation is `Upgrade-Insecure-Requests: 1`, which `fetch()` and programs do not send.
-# `Accept` alone proves nothing: Java's `HttpURLConnection` prefers `text/html` by default.
-
 VARY: Final = "Sec-Fetch-Mode, Upgrade-Insecure-Requests, Accept"  # what the answer depends on
 _MODE: Final = "sec-fetch-mode"
 _FETCH_METADATA: Final = (_MODE, "sec-fetch-site", "sec-fetch-dest", "sec-fetch-user")
 
 
 def is_navigation(request: Request) -> bool:
-    """Return whether a person opened this URL in a browser."""
+    """Return whether a person opened this URL in a browser.
+
+    A GET or HEAD request of a navigation gets a page (decision 22). Browsers mark a navigation with
+    `Sec-Fetch-Mode: navigate`, which no script can set. They send the `Sec-Fetch-…` headers to
+    https and to loopback addresses only. Over plain http to another host the mark of a navigation
+    is `Upgrade-Insecure-Requests: 1`, which `fetch()` and programs do not send. `Accept` alone
+    proves nothing: Java's `HttpURLConnection` prefers `text/html` by default.
+    """
     if request.method not in ("GET", "HEAD"):
         return False
     headers = request.headers
@@ -150,11 +150,6 @@ def _sentence(text: str) -> str:
     return escape(text[:1].upper() + text[1:])
 
 
-# Front page: `GET /` in a browser, with links to what the caller can use.
-#
-# It needs no allower, because it shows only what the caller could find out: an app is listed if a
-# query to it would be permitted. `/?login` makes browsers ask for a name and a password.
-
 _LONGEST_MS: Final = 10_000
 _LOGIN: Final = "login"
 # Links by the name of the service.
@@ -168,7 +163,12 @@ _SIGNS: Final = {
 
 
 class FrontPage(Service):
-    """Front page at `/`, for browsers; other requests get the service bound to that path."""
+    """Front page at `/`, for browsers; other requests get the service bound to that path.
+
+    It has links to what the caller can use. It needs no allower, because it shows only what the
+    caller could find out: an app is listed if a query to it would be permitted. `/?login` makes
+    browsers ask for a name and a password.
+    """
 
     name: ClassVar[str] = "frontPage"
     description: ClassVar[str] = "a page that says what is here"

@@ -1,4 +1,4 @@
-"""Plugins in a request: interceptors in order, blocking methods in threads, valid answers."""
+"""Interceptors (middleware) of plugins: run them in order, blocking methods in threads."""
 
 from __future__ import annotations
 
@@ -69,13 +69,6 @@ class Interception:
         raise error
 
 
-# Run blocking plugin methods in threads: plain functions where the kind has `async` ones.
-#
-# They never block the event loop. Services have their own lane: however many of their requests
-# block, authenticators and interceptors of plugins find a thread. A request of a blocking service
-# counts in that lane, and no longer among the requests in flight: otherwise a few hundred slow
-# requests would block all others.
-
 _AWAITED: Final = {
     kind: tuple(name for name, method in methods_of(kind).items() if is_async(method))
     for kind in Kind
@@ -83,7 +76,13 @@ _AWAITED: Final = {
 
 
 def run_plain_methods_in_threads(plugins: Iterable[Plugin], blocking: Blocking) -> None:
-    """Wrap plain methods of plugins that docgraph awaits, so that they run in threads."""
+    """Wrap plain methods of plugins that docgraph awaits, so that they run in threads.
+
+    So they never block the event loop. Services have their own lane: however many of their requests
+    block, authenticators and interceptors of plugins find a thread. A request of a blocking service
+    counts in that lane, and no longer among the requests in flight: otherwise a few hundred slow
+    requests would block all others.
+    """
     for plugin in plugins:
         for name in _AWAITED[plugin.kind]:
             method = getattr(plugin, name)
@@ -120,10 +119,6 @@ def _leave_queue_before(handle: Callable[..., Awaitable[Any]]) -> Callable[..., 
     return run
 
 
-# Validate the answers of plugins: an invalid one is an error of the plugin, by name.
-#
-# It is detected before the head of the response is sent, so the caller still gets a 500.
-
 _ANSWERS: Final = (Body, Stream, Upgrade, Takeover)
 _BYTES: Final = (bytes, bytearray, memoryview)
 _STATUS: Final = range(100, 600)
@@ -131,7 +126,11 @@ _PAIR: Final = (str, str)
 
 
 def check_answer(answer: object, giver: Plugin) -> Answer:
-    """Return the answer; raises `TypeError` with the name of the plugin for an invalid one."""
+    """Return the answer; raises `TypeError` with the name of the plugin for an invalid one.
+
+    An invalid answer is detected before the head of the response is sent, so the caller still gets
+    a 500.
+    """
     if isinstance(answer, Body) and _is_usual(answer):
         return answer
     flaw = _find_flaw(answer)

@@ -1,4 +1,4 @@
-"""Trusted proxies: the caller's address from `X-Forwarded-*` (`core.trusted-proxies` only)."""
+"""Trusted reverse proxies: the caller's address from `X-Forwarded-*` (`core.trusted-proxies`)."""
 
 from __future__ import annotations
 

@@ -186,11 +186,6 @@ def _content_type(media_type: str) -> bytes:
     return render_field("Content-Type", media_type)
 
 
-# Compression of responses (content coding): gzip or deflate, as the caller accepts it.
-#
-# The level is a cheap one: JSON shrinks to a fifth, and more effort would slow requests. Content
-# that would block the event loop for longer than a millisecond or two is compressed in a thread.
-
 SMALLEST = 1024  # smaller responses fit in a packet anyway
 LARGE = 128 * 1024  # about two milliseconds of compression
 
@@ -230,7 +225,12 @@ def is_compressible(media_type: str) -> bool:
 
 
 def compress(content: bytes, encoding: str) -> bytes:
-    """Return the content in that coding."""
+    """Return the content in that coding.
+
+    The level of compression is a cheap one: JSON shrinks to a fifth, and more effort would slow
+    requests. Content that would block the event loop for longer than a millisecond or two is
+    compressed in a thread.
+    """
     coder = zlib.compressobj(_LEVEL, zlib.DEFLATED, _WINDOW_BITS[encoding])
     return coder.compress(content) + coder.flush()
 
@@ -242,16 +242,6 @@ async def compress_chunks(chunks: AsyncIterator[bytes], encoding: str) -> AsyncI
         yield coder.compress(chunk) + coder.flush(zlib.Z_SYNC_FLUSH)
     yield coder.flush()
 
-
-# CORS: which pages of other origins may read responses, and whether with credentials.
-#
-#     allow-origins   Origin of the request   answer
-#     empty           any or none             `*`, never credentials
-#     a list          on the list             that origin, credentials, `Vary: Origin`
-#     a list          not on it, or none      nothing, `Vary: Origin`
-#
-# An origin is compared as a whole: no suffix, prefix or pattern can be tricked. A listed origin
-# that browsers spell differently (`https://App.example:443`) matches their spelling, too.
 
 _EXPOSED = (
     "Location, ETag, Link, X-Total-Count, X-Count-Strategy, Preference-Applied, X-Request-Id, "
@@ -265,7 +255,18 @@ _ACCEPTED = (
 
 
 class CorsPolicy:
-    """The CORS headers of every response, built once per origin."""
+    """The CORS headers of every response, built once per origin.
+
+    They decide which pages of other origins may read responses, and whether with credentials.
+
+        allow-origins   Origin of the request   answer
+        empty           any or none             `*`, never credentials
+        a list          on the list             that origin, credentials, `Vary: Origin`
+        a list          not on it, or none      nothing, `Vary: Origin`
+
+    An origin is compared as a whole: no suffix, prefix or pattern can be tricked. A listed origin
+    that browsers spell differently (`https://App.example:443`) matches their spelling, too.
+    """
 
     def __init__(self, allow_origins: Sequence[str] = ()) -> None:
         exposed = ("Access-Control-Expose-Headers", _EXPOSED)

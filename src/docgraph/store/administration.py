@@ -1,4 +1,4 @@
-"""Indexes and dropping a database: operations on the data as a whole, not on documents.
+"""Indexes, which must not reveal hidden data, and dropping a database.
 
 Creating and dropping a collection is a `Write`, so that interceptors see it; see `write.py`.
 """
@@ -103,20 +103,19 @@ class Administration:
         return reply
 
 
-# Index security: reject indexes whose creation reveals hidden data.
-#
-# Whether a unique index on passwords can be created depends on the stored hashes; with a
-# condition, on those that match it. So callers cannot create an index on data that they cannot
-# see: hidden properties, those that `projectResponse` leaves out, and, under a `readFilter`,
-# values of other rows.
-
 _WHAT: Final = "the index"
 _WHOLE: Final = "$**"
 _LANGUAGE: Final = "language"  # of each document, which a text index uses
 
 
 def check_index(keys: Mapping[str, Any], options: Mapping[str, Any], hidden: Paths) -> None:
-    """Reject an index that contains something hidden, or selects documents by it."""
+    """Reject an index that contains something hidden, or selects documents by it.
+
+    Whether a unique index on passwords can be created depends on the stored hashes; with a
+    condition, on those that match it. So callers cannot create an index on data that they cannot
+    see: hidden properties, those that `projectResponse` leaves out, and, under a `readFilter`,
+    values of other rows.
+    """
     for path in _find_paths(keys, options):
         check_path(path, hidden, _WHAT)
     condition = options.get("partialFilterExpression")

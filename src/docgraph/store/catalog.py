@@ -1,4 +1,4 @@
-"""Catalog of databases and collections: cached existence, sizes and samples.
+"""Catalog of databases and collections: cached existence and metadata, sizes, samples.
 
 The existence of a collection is cached until a collection is created or dropped on this instance
 (the generation `collections`), and for `ttl` seconds at most, since other programs may drop it. A
@@ -305,14 +305,6 @@ def _read_listed(document: Mapping[str, Any]) -> Listed:
     )
 
 
-# Metadata cache: documents of databases and collections in the collection `_properties`.
-#
-# The metadata of a database has the `_id` `_properties`, that of a collection `_properties.<name>`.
-# It is read by nearly every request (etags, policies, aggregations), so it is cached until a change
-# is announced under the generation `collections`, and for `ttl` seconds at most. A cache entry
-# belongs to a collection by its UUID, not only by its name: a collection that was dropped and
-# created again, possibly before its announcement arrives, has no entry until it is read.
-
 _LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own
 
 MetadataKey = tuple[str, str | None, bytes | None]
@@ -324,7 +316,15 @@ def metadata_id(collection: str | None) -> str:
 
 
 class Metadata:
-    """The cached metadata of databases and collections."""
+    """The cached metadata of databases and collections.
+
+    It is in the collection `_properties`: the metadata of a database has the `_id` `_properties`,
+    that of a collection `_properties.<name>`. It is read by nearly every request (etags, policies,
+    aggregations), so it is cached until a change is announced under the generation `collections`,
+    and for `ttl` seconds at most. A cache entry belongs to a collection by its UUID, not only by
+    its name: a collection that was dropped and created again, possibly before its announcement
+    arrives, has no entry until it is read.
+    """
 
     def __init__(self, store: Store, generations: Generations, *, ttl: float) -> None:
         self._store = store

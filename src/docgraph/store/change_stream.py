@@ -1,4 +1,4 @@
-"""Change streams: events of a collection or a database.
+"""Change streams: events of a collection or a database, followed with resume tokens.
 
 The driver resumes a stream after a lost connection or an election, without a gap. Which events a
 reader can see is decided in `guard/event_stages.py`; for the clients of change streams, on the
@@ -143,12 +143,6 @@ class ChangeEvents:
         await self.aclose()
 
 
-# Resume tokens: continue a change stream after failover, for as long as the process lives.
-#
-# A stream ends when the watched resource is dropped; it is opened again after a pause. Errors are
-# left to `Tasks`, which reports them and calls `run` again; the stream then continues at its
-# resume token, if the database still knows it.
-
 _PAUSE = 0.2  # seconds before a stream that ended is opened again
 
 ResumeToken = Mapping[str, Any]
@@ -159,6 +153,11 @@ class Follower:
 
     `open_stream` gets the resume token, or None for now. `catch_up` is called whenever a stream has
     been opened, for the changes while there was none.
+
+    After failover, it continues at the resume token. A stream ends when the watched resource is
+    dropped; it is opened again after a pause. Errors are left to `Tasks`, which reports them and
+    calls `run` again; the stream then continues at its resume token, if the database still knows
+    it.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Query plan: parse the database's `explain` output."""
+"""Query plan (explain plan): parse the database's `explain` output."""
 
 from __future__ import annotations
 

@@ -235,18 +235,17 @@ class ClientProvider(Provider):
         return self._store.client
 
 
-# Database clock: the time of the database, shared by all instances.
-#
-# It is read periodically and advances by the local monotonic clock in between. So reading it costs
-# nothing, and changes of this machine's time of day have no effect. Until the first read it is the
-# time of day of the start.
-
 _TOLERATED: Final = 10.0  # seconds by which the time of day may differ before it is reported
 _DRIFT: Final = 1e-4  # seconds by which two clocks may drift apart within a second
 
 
 class DatabaseClock:
-    """The database's time in seconds since the epoch."""
+    """The database's time in seconds since the epoch.
+
+    It is read periodically and advances by the local monotonic clock in between. So reading it
+    costs nothing, and changes of this machine's time of day have no effect. Until the first read it
+    is the time of day of the start.
+    """
 
     def __init__(
         self,

@@ -2,8 +2,7 @@
 
 A template is compiled once into closures over a `Scope`. Each part of it has a `Position` (a
 filter, a condition, an expression, …) that defines how a literal part is compiled there and how a
-supplied value is adapted, so that a value of a caller can never become an operator (NoSQL
-injection).
+supplied value is adapted: a value of a caller can never become an operator (NoSQL injection).
 """
 
 from __future__ import annotations
@@ -299,17 +298,17 @@ def combine_list(source: Any, parts: list[Render]) -> Render:
     return render
 
 
-# Optional parts of templates: `$ifarg`, in pipelines and in filters. `[<name> | [<names>], <part>,
-# <else>?]`: the part if all names have a value, otherwise the other one (decision 9). An explicit
-# null is a value.
-
 Branch = Callable[[Any, PartPath], Render]
 
 
 def build_optional(
     compilation: Compilation, value: Any, where: PartPath, noun: str, build: Branch, empty: type
 ) -> Render:
-    """Return the closure of an optional part; `empty` creates the value of an omitted part."""
+    """Return the closure of an optional part; `empty` creates the value of an omitted part.
+
+    `$ifarg`, in pipelines and in filters, is `[<name> | [<names>], <part>, <else>?]`: the part if
+    all names have a value, otherwise the other one (decision 9). An explicit null is a value.
+    """
     if not isinstance(value, list) or len(value) not in (2, 3):
         return compilation.flaw(where, f"must be [name or names, {noun}] or [names, {noun}, else]")
     names = _list_names(value)

@@ -1,4 +1,4 @@
-"""Shapes of stage arguments: find stages that can never work, without a database.
+"""Shapes of stage arguments, known operators: find stages that can never work, without a database.
 
 A placeholder fits everywhere: what a caller supplies is checked when it arrives. The table has what
 people get wrong most; the rest is left to the database (`CollectionStats.find_refused`).
@@ -178,9 +178,6 @@ _SHAPES: Final[dict[str, tuple[str, Callable[[Any], bool]]]] = {
 }
 
 
-# Known operators of MongoDB, up to version 8: distinguish typing errors from newer operators. The
-# store decides whether an operator may be used; this module only knows whether it exists.
-
 OperatorKind = Literal["filter", "condition", "expression"]
 
 
@@ -189,6 +186,9 @@ class UnknownOperator:
     """An operator of a template that docgraph does not know, and its location.
 
     `ours` has the operators that docgraph itself accepts there, in addition to those of MongoDB.
+
+    The operators of MongoDB are known up to version 8, to find typing errors. The store decides
+    whether an operator may be used; this module only knows whether it exists.
     """
 
     where: str

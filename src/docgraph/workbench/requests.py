@@ -210,11 +210,6 @@ def _read_question(given: Mapping[str, Any], roles: tuple[str, ...]) -> Explaine
     return ExplainedRequest(method.upper(), path, request.get("query", ""), user, roles, body)
 
 
-# Draft: a definition in the editor, its parts as values or as texts.
-#
-# `mappings` and `descriptor` may be YAML or JSON texts. A finding in such a part has its line and
-# column there. A text that cannot be parsed is a finding, too.
-
 TEXT_PARTS: Final = ("mappings", "descriptor")
 _LONGEST_PLACE: Final = 1_000
 _FIELD: Final = re.compile(r"mappings\.([_A-Za-z]\w*)\.([_A-Za-z]\w*)")
@@ -227,6 +222,9 @@ class Draft:
     """The definition; `texts` are the parts that were texts, `flaws` why some cannot be parsed.
 
     `sources` are these texts as they were written.
+
+    `mappings` and `descriptor` may be YAML or JSON texts. A finding in such a part has its line and
+    column there. A text that cannot be parsed is a finding, too.
     """
 
     document: Document

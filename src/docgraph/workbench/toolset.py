@@ -133,12 +133,6 @@ class Toolset:
         return read_wanted(content, known)
 
 
-# The tool `advise`: what could be better about apps and their data (`docgraph apps advise`).
-#
-# The response has counts, indexes and examples. So it requires the root role, or `graphql.explain`
-# and permission to read all definitions and all of the apps' collections. Only one runs at a time:
-# each puts load on the database.
-
 T = TypeVar("T")
 
 _SAMPLE: Final = 1_000
@@ -152,7 +146,12 @@ def _find_seconds(exchange: Exchange) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Advising:
-    """Advises callers of the tools."""
+    """The tool `advise`: what could be better about apps and their data (`docgraph apps advise`).
+
+    The response has counts, indexes and examples. So it requires the root role, or
+    `graphql.explain` and permission to read all definitions and all of the apps' collections. Only
+    one runs at a time: each puts load on the database.
+    """
 
     visits: AppSessions
     lane: Lane
@@ -246,10 +245,6 @@ class Advising:
         return await run_blocking(self.lane, work)
 
 
-# The tool `infer`: a definition inferred from collections that the caller may read entirely.
-#
-# docgraph's own collections are never read. Only one runs at a time, as for `advise`.
-
 _MAPPINGS: Final = Path("mappings.yml")
 
 
@@ -267,7 +262,10 @@ def find_own(
 
 @dataclass(frozen=True, slots=True)
 class Inferring:
-    """Infers definitions for callers of the tools."""
+    """The tool `infer`: a definition inferred from collections that the caller may read entirely.
+
+    docgraph's own collections are never read. Only one runs at a time, as for `advise`.
+    """
 
     visits: AppSessions
     lane: Lane

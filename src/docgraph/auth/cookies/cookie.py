@@ -130,13 +130,6 @@ def _reject(option: str, message: str) -> StartupError:
     return StartupError(f"/authCookieSetter/{option}: {message}", hint=hint)
 
 
-# CSRF protection for cookie-authenticated requests. `SameSite=Strict` is the first defense: the
-# browser does not send the cookie with requests of foreign pages. The second is what the browser
-# reports about the page (`exchange/origin.py`). Links from elsewhere are accepted
-# (`Sec-Fetch-Mode`); images, scripts and frames are not. When the browser reports nothing, a body
-# must not have a type that an HTML form can send. Logging out accepts any body, since it reads
-# none.
-
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 # Types that a page can send to another origin without a preflight (Fetch 2.2.2).
 _SIMPLE: Final = frozenset(
@@ -145,7 +138,15 @@ _SIMPLE: Final = frozenset(
 
 
 def check_forgery(request: Request, *, takes_forms: bool = False) -> None:
-    """Reject a request that is authenticated by cookie and sent by a foreign page."""
+    """Reject a request that is authenticated by cookie and sent by a foreign page.
+
+    CSRF protection for cookie-authenticated requests. `SameSite=Strict` is the first defense: the
+    browser does not send the cookie with requests of foreign pages. The second is what the browser
+    reports about the page (`exchange/origin.py`). Links from elsewhere are accepted
+    (`Sec-Fetch-Mode`); images, scripts and frames are not. When the browser reports nothing, a body
+    must not have a type that an HTML form can send. Logging out accepts any body, since it reads
+    none.
+    """
     page, is_read = request.page, request.method in _READING
     if page is RequestOrigin.FOREIGN and not (is_read and _is_link(request)):
         raise foreign_page()

@@ -93,16 +93,16 @@ class IdentityMechanism(AuthMechanism):
         return self._outcome
 
 
-# `tokenBasicAuthMechanism`: Basic authentication with a token in place of the password. It shares
-# its scheme with `basicAuthMechanism` and runs first. A text that is no token may still be a
-# password. A mismatch is therefore a rejection only where no other mechanism reads the scheme: a
-# login by password must not count as a failure.
-
 BASIC = "basicAuthMechanism"
 
 
 class TokenBasicMechanism(AuthMechanism):
-    """Basic authentication with user and token, checked by the token manager, if there is one."""
+    """Basic authentication with user and token, checked by the token manager, if there is one.
+
+    It shares its scheme with `basicAuthMechanism` and runs first. A text that is no token may still
+    be a password. A mismatch is therefore a rejection only where no other mechanism reads the
+    scheme: a login by password must not count as a failure.
+    """
 
     name: ClassVar[str] = "tokenBasicAuthMechanism"
     description: ClassVar[str] = "Authorization: Basic with user id and token"

@@ -215,9 +215,6 @@ def _is_target(uri: str, request: Request) -> bool:
     return uri.endswith(f"://{parts.netloc}{target}")
 
 
-# `secret` is HA1, which an authenticator stores or computes: equivalent to the password.
-
-
 # Old clients support nothing but MD5; its use is limited to them.
 _HASHES: Final[dict[str, Callable[[bytes], Any]]] = {
     "MD5": partial(hashlib.md5, usedforsecurity=False),
@@ -229,6 +226,8 @@ def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
     """Return the response that a client with the secret must have sent (RFC 7616 3.4).
 
     Without a method it is the server's proof for the client that it knows the secret.
+
+    `secret` is HA1, which an authenticator stores or computes: equivalent to the password.
     """
     digest = _HASHES[given.algorithm]
     action = digest(f"{method}:{given.uri}".encode("latin-1")).hexdigest()

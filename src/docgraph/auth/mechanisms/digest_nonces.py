@@ -27,9 +27,6 @@ from docgraph.runtime.shared_memory import SharedFile, create_shared, make_once
 from docgraph.store import Store
 from docgraph.store.names import NONCE_STORE
 
-# Stateless nonces: a time, a random part and a seal made with a shared key. Any process with the
-# key can distinguish our nonces from forged ones, and knows their age by the shared clock.
-
 LIFETIME: Final = 60.0  # seconds
 _SKEW: Final = 60.0  # how far ahead the clock of another instance may be
 _TIME: Final = struct.Struct(">Q")  # milliseconds
@@ -48,7 +45,11 @@ class Nonce:
 
 
 class Nonces:
-    """Creates and parses nonces; `key` may have any length."""
+    """Creates and parses nonces; `key` may have any length.
+
+    A nonce is stateless: a time, a random part and a seal made with a shared key. Any process with
+    the key can distinguish our nonces from forged ones, and knows their age by the shared clock.
+    """
 
     def __init__(
         self, key: bytes, *, lifetime: float = LIFETIME, clock: Callable[[], float] = elapsed

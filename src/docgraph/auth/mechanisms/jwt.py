@@ -131,7 +131,7 @@ class JwtMechanism(AuthMechanism):
                 )
             case None, str(jwks):
                 return await self._open_set(jwks)
-        # The section refuses it before; a mechanism can be made without one.
+        # The section rejects it first; a mechanism can be built without a section.
         raise _reject(
             "key", "set either 'key' or 'jwks'", "'jwks' replaces 'key': remove one of them"
         )
@@ -202,7 +202,7 @@ def load_key(config: JwtAuthenticationMechanism, directory: Path) -> Verificatio
     except KeyRefused as error:
         raise _reject("key", str(error), hint) from None
     except (OSError, ValueError) as error:
-        # The option holds a secret as far as anybody knows: its text is not repeated.
+        # The option may contain a secret: its text is not repeated.
         reason = f" ({_describe(error)})" if isinstance(error, OSError) else ""
         what = f"neither PEM text nor the path of a readable file{reason}"
         raise _reject("key", what, hint) from None

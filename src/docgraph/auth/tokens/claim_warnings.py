@@ -1,4 +1,4 @@
-"""Warn at start about `@user` properties that signed tokens do not contain.
+"""`@user` properties by login method: warn at start about those that signed tokens do not contain.
 
 Rules, mappings and stored aggregations may use them. `@user.team` is bound after a login by
 password, and unbound for the same user by token, unless `account-properties-claims` lists it. That
@@ -191,13 +191,13 @@ def _describe(path: str, places: list[str]) -> str:
     return f"@user.{path} is not bound for callers who come with a token, and is used by {named}"
 
 
-# Names of `@user` that are bound, by login method (decision 19). The provider `account-bindings`,
-# for `docgraph access explain`: the account of a realm after a login by password, and after a login
-# by each kind of token that is enabled.
-
-
 class AccountBindings(Provider):
-    """Provides itself: `find` lists the login methods with the names that they bind."""
+    """Provides itself: `find` lists the login methods with the names that they bind.
+
+    Names of `@user` that are bound, by login method (decision 19). The provider `account-bindings`,
+    for `docgraph access explain`: the account of a realm after a login by password, and after a
+    login by each kind of token that is enabled.
+    """
 
     name: ClassVar[str] = "accountBindings"
     description: ClassVar[str] = "which names of @user are bound, by how a caller logs in"

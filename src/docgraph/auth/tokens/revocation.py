@@ -281,17 +281,6 @@ async def end_session(
     await store.writes.finish("logout", end)
 
 
-# Revocation marks that end tokens before their expiration, in memory; pure. `Revocations` stores
-# them.
-#
-#     {_id: "token:<jti>", until}    {_id: "user:<name>", at, until}    {_id: "everyone", at, until}
-#     {_id: "users:<random>", users: [<name>, …], times: [<at>, …], at, until}
-#     {_id: "rehash:<digest>", until}
-#
-# The mark of a token revokes that one; the mark of a user, of many users or of everyone revokes
-# tokens issued until `at`. After `until` no such token can be valid. Times are those of the
-# database. The mark of a rehash revokes nothing: that hash is not a new password (decision 53).
-
 EPOCH: Final = datetime(1970, 1, 1)
 EVERYONE: Final = "everyone"
 _SHORT: Final = 64
@@ -318,7 +307,20 @@ def name_rehash(hash: str) -> str:
 
 
 class RevocationMarks:
-    """All known marks."""
+    """Revocation marks in memory, which end tokens before their expiration; pure.
+
+    `Revocations` stores them.
+
+        {_id: "token:<jti>", until}
+        {_id: "user:<name>", at, until}
+        {_id: "everyone", at, until}
+        {_id: "users:<random>", users: [<name>, …], times: [<at>, …], at, until}
+        {_id: "rehash:<digest>", until}
+
+    The mark of a token revokes that one; the mark of a user, of many users or of everyone revokes
+    tokens issued until `at`. After `until` no such token can be valid. Times are those of the
+    database. The mark of a rehash revokes nothing: that hash is not a new password (decision 53).
+    """
 
     def __init__(self) -> None:
         self._tokens: dict[str, float] = {}  # to the time until which the mark is needed

@@ -105,13 +105,13 @@ def _name_by_content(account: Account) -> str:
     return f"{account.kind}:{account.name}:{sha256(encode_account(account)).hexdigest()}"
 
 
-# Only values that docgraph could not have stored are lost: a UUID of three bytes, an invalid
-# object that looks like extended JSON. Such a property is then unbound, without an effect on the
-# others.
-
-
 def encode_account(account: Account) -> bytes:
-    """Encode an account; equal accounts have equal bytes, in every process."""
+    """Encode an account; equal accounts have equal bytes, in every process.
+
+    Only values that docgraph could not have stored are lost: a UUID of three bytes, an invalid
+    object that looks like extended JSON. Such a property is then unbound, without an effect on the
+    others.
+    """
     return encode(
         [account.name, list(account.roles), account.kind, dict(account.properties)],
         JsonMode.EXTENDED,
@@ -141,11 +141,6 @@ def read_properties(written: Mapping[str, Any]) -> dict[str, Any]:
                 continue
     return found
 
-
-# Token response headers. Authenticated users receive their token. A caller with the cookie gets
-# only its expiration time: a token that is hidden from scripts must not be in a response that they
-# can read (decision 29). A new token goes into the cookie. A token that cannot be issued at the
-# moment is omitted and is no error, unless the caller requested it with `renew-auth-token`.
 
 _VALID_UNTIL: Final = "Auth-Token-Valid-Until"
 _NAMES: Final = ("Auth-Token", _VALID_UNTIL, "Auth-Token-Location")
@@ -196,7 +191,13 @@ def request_cookie(exchange: Exchange) -> None:
 
 
 def give_token(exchange: Exchange, token: AuthToken, uri: str, *, renewed: bool = False) -> None:
-    """Add this token to the response; `uri` is that of the token service."""
+    """Add this token to the response; `uri` is that of the token service.
+
+    Authenticated users receive their token. A caller with the cookie gets only its expiration time:
+    a token that is hidden from scripts must not be in a response that they can read (decision 29).
+    A new token goes into the cookie. A token that cannot be issued at the moment is omitted and is
+    no error, unless the caller requested it with `renew-auth-token`.
+    """
     account = exchange.account
     assert account is not None  # noqa: S101 - only authenticated users get a token
     withdraw_token(exchange)

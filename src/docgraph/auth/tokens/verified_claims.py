@@ -125,11 +125,6 @@ def _is_list_of_text(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
-# Parse the compact form of a signed token (JWS, RFC 7515), strictly, before any key is used.
-# Everything ambiguous is rejected: padding, the other alphabet, unused bits, JSON that is not
-# UTF-8, a repeated member. Key parameters of the header (`jwk`, `jku`, `x5u`, `x5c`) are never
-# used: a token does not choose the key that verifies it.
-
 MAX_TOKEN_BYTES: Final = 8 << 10
 _MAX_DEPTH: Final = 64
 _SEGMENT: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -142,7 +137,13 @@ _UNSUPPORTED: Final = ("crit", "b64", "zip", "enc")
 
 @dataclass(frozen=True, slots=True)
 class Jws:
-    """The parts of a token; untrusted before the signature is verified."""
+    """The parts of a token; untrusted before the signature is verified.
+
+    The compact form (JWS, RFC 7515) is parsed strictly, before any key is used. Everything
+    ambiguous is rejected: padding, the other alphabet, unused bits, JSON that is not UTF-8, a
+    repeated member. Key parameters of the header (`jwk`, `jku`, `x5u`, `x5c`) are never used: a
+    token does not choose the key that verifies it.
+    """
 
     header: Mapping[str, Any]
     payload: bytes = field(repr=False)

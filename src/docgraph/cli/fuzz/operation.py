@@ -15,7 +15,10 @@ GRAPHQL, REST, MCP, STREAMS = "GraphQL", "REST", "MCP", "streams"
 
 @dataclass(frozen=True, slots=True)
 class FuzzRequest:
-    """A request; `namespace` is the collection that it concerns, `base` the path of that."""
+    """A request through a `door`: the interface that it uses (GraphQL, REST, MCP, streams).
+
+    `namespace` is the collection that it concerns, `base` the path of that collection.
+    """
 
     door: str
     method: str

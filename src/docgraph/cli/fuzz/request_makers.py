@@ -246,12 +246,6 @@ class RestMaker:
         return self._random.choice(updates)
 
 
-# Failing filters: filters and expressions that fail for one hidden row, and for no other.
-#
-# MongoDB reorders the conditions of a filter. A condition of the caller that is evaluated before
-# the row filter also runs on hidden rows, and the failure of the request reveals something about
-# them.
-
 # Each fails if the test is true.
 _FAILING: Final[tuple[Callable[[Any], dict[str, Any]], ...]] = (
     lambda test: {"$divide": [1, {"$cond": [test, 0, 1]}]},
@@ -270,7 +264,12 @@ _FORMS: Final[tuple[Callable[[dict[str, Any]], dict[str, Any]], ...]] = (
 
 
 def build_failing_filters(path: str, value: Any) -> Iterator[dict[str, Any]]:
-    """Yield filters that fail for documents with that value at a path; the likeliest first."""
+    """Yield filters that fail for documents with that value at a path; the likeliest first.
+
+    They fail for one hidden row, and for no other. MongoDB reorders the conditions of a filter. A
+    condition of the caller that is evaluated before the row filter also runs on hidden rows, and
+    the failure of the request reveals something about them.
+    """
     test = _compare(path, value)
     for form in _FORMS:
         yield form({"$expr": _FAILING[0](test)})

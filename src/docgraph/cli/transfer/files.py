@@ -244,12 +244,6 @@ def _explaining_errors(path: Path) -> Iterator[None]:
         raise StartupError(f"{error.filename or path}: {error.strerror or error}") from error
 
 
-# Atomic replacement of an export: the new one replaces the previous one when complete.
-#
-# It is written into a directory inside the target, which may be a repository or a mount with other
-# files, and its entries are then renamed into place: a rename can be undone. It is synced to disk
-# before, so that one of the two survives a power failure.
-
 NEW: Final = ".export-new"
 FORMER: Final = ".export-former"
 _OWNER_ONLY: Final = 0o700
@@ -262,6 +256,10 @@ def replacing(directory: Path, names: Sequence[str]) -> Iterator[Path]:
     """Yield where to write the entries with these `names`; rename them if all succeeded.
 
     The first of the names marks an export as complete.
+
+    It is written into a directory inside the target, which may be a repository or a mount with
+    other files, and its entries are then renamed into place: a rename can be undone. It is synced
+    to disk before, so that one of the two survives a power failure.
     """
     is_new = not directory.exists()
     directory.mkdir(parents=True, exist_ok=True, mode=_OWNER_ONLY)

@@ -1,4 +1,4 @@
-"""Writes to the definitions collection: validate, escape and announce, for every protocol.
+"""Drafts of definitions, and writes to their collection: validate, escape and announce.
 
 An invalid definition is never stored (decision 4). Two apps cannot claim one URI, even when two
 instances race for it: `_uris` has a unique index (decision 5). The check before the write only

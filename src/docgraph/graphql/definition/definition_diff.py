@@ -152,12 +152,6 @@ def _parts_of(document: Document) -> dict[str, str]:
     }
 
 
-# Breaking changes: the effects of a changed definition on its clients.
-#
-# graphql-core compares the schemas. Other changes can break clients as well: the URI, the JSON
-# form of values, fields that fewer callers see.
-
-
 class Severity(StrEnum):
     """The severity of an effect for clients, the worst first."""
 
@@ -181,6 +175,9 @@ def compare_definitions(
 
     `json_mode` applies to definitions that do not set one. Mappings are not compared: their effect
     on responses cannot be known.
+
+    graphql-core compares the schemas. Other changes can break clients as well: the URI, the JSON
+    form of values, fields that fewer callers see.
     """
     old, new = decode_definition(before), decode_definition(after)
     effects = [*_compare_descriptors(old, new, json_mode), *_compare_schemas(old, new)]

@@ -1,4 +1,4 @@
-"""Query limits (depth limit, query complexity), measured before validation (decision 26).
+"""Query limits (query depth, query complexity), measured before validation (decision 26).
 
 Everything here is linear in the size of the text. A fragment is measured once and its figures are
 added up where it is spread, so that fragments which double one another are decided as fast as any
@@ -231,13 +231,6 @@ def _measure(selection_set: SelectionSetNode | None, known: Mapping[str, _Measur
     return total
 
 
-# Query parser with a limit: stops where too many fields of the same name would be compared.
-#
-# `measure_merging` counts the same in the parsed document and knows more: what named fragments
-# add where they are spread, and which fields are equal. This parser counts what one definition
-# writes out by itself, field by field. It does not read the rest of a hostile text, or only its
-# tokens where they may be too many, which is a third of the work of parsing.
-
 MAX_COMPARISONS = 25_000  # of fields of the same name, each with each, if all are equal
 
 
@@ -260,7 +253,14 @@ class _ResponseNode:
 
 
 class CountedParser(Parser):
-    """The parser of graphql-core with limits; raises `OperationRefused` above one."""
+    """The parser of graphql-core with limits; raises `OperationRefused` above one.
+
+    It stops where too many fields of the same name would be compared. `measure_merging` counts the
+    same in the parsed document and knows more: what named fragments add where they are spread, and
+    which fields are equal. This parser counts what one definition writes out by itself, field by
+    field. It does not read the rest of a hostile text, or only its tokens where they may be too
+    many, which is a third of the work of parsing.
+    """
 
     def __init__(self, text: str, max_tokens: int) -> None:
         super().__init__(text, max_lexical_tokens=max_tokens, allow_empty_selection_sets=False)

@@ -1,4 +1,4 @@
-"""Cost estimate: how many documents a query could need, before it reads any (decision 26).
+"""Query cost estimate: how many documents a query could need, before it reads any (decision 26).
 
 The first estimate is by the limits alone, which costs nothing: the product of all limits down the
 tree. Only if that is too much, docgraph reads the sizes of the collections, every few seconds: no

@@ -14,13 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.codec.equality import (
-    OWN_KEY,
-    SINGLE_TYPES,
-    EqualityKey,
-    candidate_keys,
-    equality_key,
-)
+from docgraph.codec.equality import OWN_KEY, SINGLE_TYPES, EqualityKey, candidate_keys, equality_key
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine, match_any

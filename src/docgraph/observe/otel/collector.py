@@ -105,18 +105,18 @@ class CollectorStatus(logging.Handler):
         super().close()
 
 
-# HTTP session to an OTLP collector, which is not trusted. Only the status of its response counts.
-# The rest is not stored, and it is read no longer than a message may take. A redirect is a
-# rejection: the library would take it for success, and the data would be lost silently. No error
-# text contains an address or a header, which may be secrets.
-
 _LARGEST_ANSWER: Final = 64 * 1024  # bytes; responses of collectors are short
 _DEFAULT_SECONDS: Final = 10.0
 _FIRST_REDIRECT, _FIRST_ERROR = 300, 400
 
 
 class CollectorSession(requests.Session):
-    """Connections to a collector."""
+    """HTTP session to an OTLP collector, which is not trusted.
+
+    Only the status of its response counts. The rest is not stored, and it is read no longer than a
+    message may take. A redirect is a rejection: the library would take it for success, and the data
+    would be lost silently. No error text contains an address or a header, which may be secrets.
+    """
 
     def request(
         self, method: str, url: str | bytes, *others: Any, **options: Any

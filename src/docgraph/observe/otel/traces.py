@@ -113,10 +113,6 @@ class _Exporter(SpanExporter):
             self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
 
-# Spans from events: one per request, and one per database command below it, without values. A span
-# is built when its event arrives, from the duration in the event: until then only its ids are
-# stored. Names follow the semantic conventions.
-
 _FIRST_SERVER_ERROR: Final = 500
 _CLIENT_GONE: Final = 499  # never sent
 _UNSET: Final = Status(StatusCode.UNSET)
@@ -127,7 +123,12 @@ Attributes = Mapping[str, str | int | bool]
 
 
 class Spans:
-    """Listens to events that belong to a trace, and passes their spans to a processor."""
+    """Listens to events that belong to a trace, and passes their spans to a processor.
+
+    There is one span per request, and one per database command below it, without values. A span is
+    built when its event arrives, from the duration in the event: until then only its ids are
+    stored. Names follow the semantic conventions.
+    """
 
     def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
         self._processor = processor

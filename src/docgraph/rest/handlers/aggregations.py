@@ -223,18 +223,17 @@ def _must_be_first(stage: Mapping[str, Any]) -> bool:
 HANDLERS: Handlers = {(ResourceType.AGGREGATION, "GET"): _get}
 
 
-# Text search in stored aggregations, where a permission hides a part of the index.
-#
-# A search uses everything that its index contains, regardless of what is shown afterwards. A
-# caller who chooses the words could find out, one word after another, what the hidden properties
-# contain. The author's own words reveal only what the author chose to reveal.
-
 _PATHS: Final = frozenset({"path", "defaultPath"})
 _ANY_PATH: Final = frozenset({"queryString", "like"})  # they name properties in their own syntax
 
 
 async def check_text_search(call: RestCall, source: Any, shown: Shown) -> None:
-    """Reject `$text` with words of the caller, unless everything in its index is shown."""
+    """Reject `$text` with words of the caller, unless everything in its index is shown.
+
+    A search uses everything that its index contains, regardless of what is shown afterwards. A
+    caller who chooses the words could find out, one word after another, what the hidden properties
+    contain. The author's own words reveal only what the author chose to reveal.
+    """
     searches = _find_values(source, "$text")
     if not any(True for one in searches for _ in _find_values(one, REST.argument)):
         return

@@ -227,13 +227,6 @@ HANDLERS: Handlers = {
 }
 
 
-# Optimistic locking of bulk writes: the etag policy of one document applies to each of them.
-#
-# The condition is a part of the write's own filter, as with single documents. `If-Match` has the
-# etags of all the documents, or `*`; `If-None-Match` has etags that none of them may have. A
-# document without an etag is written without `If-Match` or with `*`, and inserts are never
-# blocked.
-
 _MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match' header."
 _WRONG_ONE: Final = "the ETag of the document is not one that the request admits"
 
@@ -243,6 +236,12 @@ async def restrict_to_etags(call: RestCall, filter: Mapping[str, Any]) -> Mappin
 
     If the policy requires etags and the request has none, documents with an etag would be skipped
     silently. So nothing is written.
+
+    Optimistic locking of bulk writes: the etag policy of one document applies to each of them. The
+    condition is a part of the write's own filter, as with single documents. `If-Match` has the
+    etags of all the documents, or `*`; `If-None-Match` has etags that none of them may have. A
+    document without an etag is written without `If-Match` or with `*`, and inserts are never
+    blocked.
     """
     condition = await condition_of(call)
     if condition is None:

@@ -215,11 +215,11 @@ HANDLERS: Handlers = {
 }
 
 
-# Reserved paths: reject databases and collections at the path of a service (decision 41).
-
-
 def check_reachable(call: RestCall) -> None:
-    """Reject with 403 if a path of the database or collection belongs to another service."""
+    """Reject with 403 if a path of the database or collection belongs to another service.
+
+    A database or collection at the path of a service could not be reached (decision 41).
+    """
     settings, resource = call.context.settings, call.resource
     name = resource.db if resource.collection is None else resource.collection
     # If mounts are templates, only the path of the request itself is known.

@@ -137,17 +137,15 @@ HANDLERS: Handlers = {
 }
 
 
-# PATCH with validation of the whole document before it is written (decision 4).
-#
-# The document is read, patched in memory and replaced, guarded by the etag it was read with: the
-# checked document is the written one. A write of another client in between leads to a retry. Only
-# documents that the caller may write are read, so a failed check reveals nothing about others.
-
-
 async def needs_whole_document(call: RestCall) -> bool:
     """Check if an interceptor, or the schema of the collection, validates whole documents.
 
     Not if properties are hidden: unreadable properties cannot be written back.
+
+    PATCH then validates the whole document before it is written (decision 4). The document is read,
+    patched in memory and replaced, guarded by the etag it was read with: the checked document is
+    the written one. A write of another client in between leads to a retry. Only documents that the
+    caller may write are read, so a failed check reveals nothing about others.
     """
     if call.context.store.guard.loses(call.db, call.collection):
         return False

@@ -80,21 +80,20 @@ async def count_documents(call: RestCall) -> tuple[Count, int]:
     return Count.EXACT, await call.count({"$and": given} if given else {})
 
 
-# Tokens of keyset pagination: the next page begins after the sort key of the last document.
-#
-# The token contains that key (`codec/keyset.py`). A key that the driver cannot decode (another
-# driver wrote it) cannot be sent back to the database: the token then contains the last key that
-# can, and the number of documents to skip after it.
-#
-# The token is opaque to clients and checked when it returns: it must match the sort. It needs no
-# signature, as it can express nothing that a `filter` could not.
-
 _MAX_SKIPPED: Final = 100_000  # documents in a row with keys that cannot be read
 _MAX_DEPTH: Final = 180  # levels of a value that the database stores
 
 
 class PageStart(NamedTuple):
-    """Where a page starts: after a sort key or at the beginning, and documents to skip."""
+    """Where a page starts: after a sort key or at the beginning, and documents to skip.
+
+    The token of keyset pagination contains the sort key of the last document (`codec/keyset.py`). A
+    key that the driver cannot decode (another driver wrote it) cannot be sent back to the database:
+    the token then contains the last key that can, and the number of documents to skip after it.
+
+    The token is opaque to clients and checked when it returns: it must match the sort. It needs no
+    signature, as it can express nothing that a `filter` could not.
+    """
 
     key: SortKey | None = None
     skip: int = 0

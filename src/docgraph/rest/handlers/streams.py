@@ -1,4 +1,4 @@
-"""Change stream requests: `GET /<collection>/_streams/<uri>`, its stages and permissions.
+"""Change stream requests: stages, permissions and snapshot of a stream; the list of streams.
 
 This module renders the stream with the variables of the request, and renders it again for each
 reauthorization of the client. `events` delivers the events.
@@ -171,12 +171,6 @@ HANDLERS: Handlers = {
 }
 
 
-# Snapshots of change streams: the documents that a client gets before the events.
-#
-# The caller needs the permission to GET the collection: its row filter, fence and projection
-# apply, as in a list. First the ids of all matching documents are read, then the documents, in
-# portions as the client reads them, all at the same cluster time.
-
 _READ_MS: Final = 30_000
 
 
@@ -206,7 +200,13 @@ async def build_snapshot(call: RestCall, definition: StreamDefinition) -> Stream
 
 @dataclass(slots=True)
 class StreamSnapshot:
-    """The documents of one snapshot, read as the caller of a GET of the collection."""
+    """The documents of one snapshot, read as the caller of a GET of the collection.
+
+    A client gets them before the events. The caller needs the permission to GET the collection: its
+    row filter, fence and projection apply, as in a list. First the ids of all matching documents
+    are read, then the documents, in portions as the client reads them, all at the same cluster
+    time.
+    """
 
     call: RestCall
     filter: Document
@@ -258,12 +258,6 @@ class StreamSnapshot:
         return documents
 
 
-# Streams that a caller may open: the list of a collection needs no rule of its own (decision 42).
-#
-# Each stream of the collection is authorized as if the caller opened it. A caller who may open
-# none, and has no rule for the list, is rejected as at the path of a stream: with the same status
-# whether the collection exists or not.
-
 MAX_LISTED: Final = 100  # streams of a collection: each costs an evaluation of the rules
 _AT_ONCE: Final = 16
 
@@ -275,7 +269,13 @@ _APPROVED: Final = Decision(True, "the caller may open a change stream of the co
 async def find_open_streams(
     metadata: Mapping[str, Any] | None, exchange: Exchange, dry_run: GetDryRun
 ) -> AsyncIterator[StreamDefinition]:
-    """Yield the streams in the metadata that the caller of a request for the list may open."""
+    """Yield the streams in the metadata that the caller of a request for the list may open.
+
+    The list of a collection needs no rule of its own (decision 42). Each stream of the collection
+    is authorized as if the caller opened it. A caller who may open none, and has no rule for the
+    list, is rejected as at the path of a stream: with the same status whether the collection exists
+    or not.
+    """
     segments = exchange.request.segments
     for number, stream in enumerate(islice(list_streams(as_meant(metadata or {})), MAX_LISTED)):
         if number and number % _AT_ONCE == 0:

@@ -110,13 +110,6 @@ class ConnectionLimits:
             self._cells[self._start + place] += by
 
 
-# Overload pause: connections whose request got a 503 stay open, and are not read for a moment.
-#
-# Rejected clients retry. If all of them were read immediately, rejections would fill every
-# iteration of the event loop, and delay admitted requests. If their connections were closed, each
-# retry would cost a new connection. So they pause, and are read again in order: a few at a time,
-# and as many as there is room for.
-
 _REST: Final = 0.5  # seconds; clients are asked to wait for 1 s
 _TICK: Final = 0.005  # seconds between two checks
 AT_ONCE: Final = 8  # connections per check; rejecting 1 600 a second takes a fifth of a core
@@ -128,7 +121,14 @@ class _Rested(Protocol):
 
 
 class OverloadPause:
-    """The paused connections of this process, with the end of each pause."""
+    """The paused connections of this process, with the end of each pause.
+
+    Connections whose request got a 503 stay open, and are not read for a moment. Rejected clients
+    retry. If all of them were read immediately, rejections would fill every iteration of the event
+    loop, and delay admitted requests. If their connections were closed, each retry would cost a new
+    connection. So they pause, and are read again in order: a few at a time, and as many as there is
+    room for.
+    """
 
     def __init__(self, count_room: Callable[[], int]) -> None:
         self._count_room = count_room  # how many requests would be admitted now

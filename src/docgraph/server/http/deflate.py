@@ -140,11 +140,6 @@ def _split(parameter: str) -> tuple[str, str]:
     return name.strip().lower(), value.strip().strip('"')
 
 
-# Parse the headers of WebSocket frames (RFC 6455 5.2) before their payload arrives.
-#
-# `wsproto` reports a frame with its payload. A peer that announces a message which is too long is
-# rejected by the header: nothing of the message has to be received for that.
-
 _FIN, _OPCODE, _MASKED, _LENGTH = 0x80, 0x0F, 0x80, 0x7F
 _CONTINUATION, _FIRST_CONTROL = 0x0, 0x8
 _EXTENDED: Final = {126: 2, 127: 8}  # bytes of the length, by the value in its place
@@ -152,7 +147,12 @@ _MASK = 4
 
 
 class FrameHeaders:
-    """Follows the frames of one direction of a connection."""
+    """Follows the frames of one direction of a connection.
+
+    Headers (RFC 6455 5.2) are parsed before their payload arrives. `wsproto` reports a frame with
+    its payload. A peer that announces a message which is too long is rejected by the header:
+    nothing of the message has to be received for that.
+    """
 
     def __init__(self) -> None:
         self._header = bytearray()  # of the current frame, as far as it has arrived

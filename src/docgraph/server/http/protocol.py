@@ -22,8 +22,8 @@ from docgraph.server.http.state import Phase, ProcessState, StallWatch, describe
 from docgraph.server.http.websocket import WebSocket, open_websocket
 from docgraph.server.respond import Head
 
-_LINGER = 2.0  # seconds that a refused client has to read its answer
-_PROBE_TIME = 5.0  # seconds that a health check has for its head where there is no other room
+_LINGER = 2.0  # seconds that a rejected client has to read its answer
+_PROBE_TIME = 5.0  # seconds that the head of a health check may take on a reserved connection
 _FINAL_READ_SECONDS = 0.25  # for a request that was on its way when the server stops
 # Bytes of input that wait for earlier answers before no more is read. A connection that is not read
 # does not notice that its client has disconnected, and the work for it would continue.
@@ -46,20 +46,20 @@ class HttpProtocol(asyncio.Protocol):
         self._phase = Phase.NEW
         self._expires = inf
         self._since = 0.0  # when the application asked for the body
-        self._held_at: float | None = None  # when too many others came, and it was not read on
+        self._held_at: float | None = None  # when the body was paused because of too many others
         self._left = 0.0  # seconds that it had then
         self._active: HttpCall | None = None  # the one that is being answered
         self._last: HttpCall | None = None  # the one that was read last
         self._incoming: IncomingBody | None = None  # its body, if it has one
         self._waiting: deque[HttpCall] = deque()  # for their turn
         self._backlog = b""  # input that is not read yet
-        self._deferred: DocgraphError | None = None  # a refusal that waits for earlier answers
+        self._deferred: DocgraphError | None = None  # a rejection that waits for earlier answers
         self._shakes_hands = False  # what follows is for the WebSocket, if it becomes one
         self._ignores_input = False  # nothing more is read
-        self._room = 0  # bytes that are thrown away before a lingering connection is closed
+        self._room = 0  # bytes that are discarded before a lingering connection is closed
         self._is_reading = True
-        self._is_resting = False  # its request was one too many
-        self.is_for_probes = False  # it came when there was no other room
+        self._is_resting = False  # a request was rejected with 503: reading pauses
+        self.is_for_probes = False  # a reserved connection: only health checks are answered
         self._writable: asyncio.Event | None = None  # made when the peer is slow the first time
         self.is_writable = True
 
@@ -227,7 +227,7 @@ class HttpProtocol(asyncio.Protocol):
             self._enter(Phase.HEAD, self._limits.header_time)
 
     def await_body(self, incoming: IncomingBody) -> None:
-        """Start the timeout of the body: the application waits for it."""
+        """Start the timeout of the body, which the application reads; send `100 Continue`."""
         if incoming is not self._incoming:
             return
         if self._phase is Phase.WORK:
@@ -362,7 +362,7 @@ class HttpProtocol(asyncio.Protocol):
         """
         self._enter(Phase.LINGER, _LINGER)
         self._room = DRAINABLE
-        self._waiting.clear()  # not begun when this answer is read: there is no way back for theirs
+        self._waiting.clear()  # requests that were not begun get no answer
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self._resume_reading()
@@ -411,7 +411,7 @@ class HttpProtocol(asyncio.Protocol):
             elif self._is_reading:
                 self._fail_body(RequestTimeout("the body did not arrive in time"))
             else:
-                self._expires = now + 1.0  # it is not the client who is late
+                self._expires = now + 1.0  # reading is paused: the client is not late
         else:
             self._expires = inf
             self.transport.close()

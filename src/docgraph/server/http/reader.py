@@ -109,7 +109,7 @@ class RequestReader:
         except httptools.HttpParserError as error:
             begun = b"" if self._follows else data
             if not self.target:
-                self._is_gleaned = True  # the parser has not taken the request line
+                self._is_gleaned = True  # the parser has not accepted the request line
                 self.target, self.headers = glean_head(begun)
             return _find_reason(error, begun)
         else:

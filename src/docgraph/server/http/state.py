@@ -170,14 +170,12 @@ def build_state(
     )
 
 
-# Rejections by the protocol layer, before a request is complete.
-#
-# They look like all others: the format of the service or a page, request id, CORS, logged. They
-# always end the connection, because what follows on it can no longer be trusted.
-
-
 class Refusals:
-    """Renders and reports rejections."""
+    """Renders and reports rejections by the protocol layer, before a request is complete.
+
+    They look like all others: the format of the service or a page, request id, CORS, logged. They
+    always end the connection, because what follows on it can no longer be trusted.
+    """
 
     def __init__(self, application: Application, responder: Responder, ids: RequestIds) -> None:
         self._application = application

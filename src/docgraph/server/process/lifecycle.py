@@ -103,17 +103,17 @@ class Watchdog:
         self._notify()
 
 
-# Reload on SIGHUP: certificate and key, log files; other options need a restart and are listed.
-#
-# SIGHUP ── the terminal is closed ──▶ graceful shutdown
-#        └─ otherwise ──▶ log files, comparison of the configuration ──▶ `server-reloaded`
-#                     └─▶ each serving process: log files, certificate ──▶ `certificate-loaded`
-
-
 class Reload:
     """SIGHUP in the process that the service manager started: reload, or stop.
 
     `list_changed` returns the options that differ from those of the start.
+
+    A reload loads certificate and key and opens log files; other options need a restart and are
+    listed.
+
+        SIGHUP ── the terminal is closed ──▶ graceful shutdown
+               └─ otherwise ──▶ log files, comparison of the configuration ──▶ `server-reloaded`
+                            └─▶ each serving process: log files, certificate ─▶ `certificate-loaded`
     """
 
     def __init__(self, list_changed: Callable[[], Sequence[str]] = lambda: ()) -> None:
@@ -152,13 +152,6 @@ def reopen_logs() -> tuple[str, ...]:
         return ()
 
 
-# Graceful shutdown with an overall deadline, even if something hangs.
-#
-#     SIGTERM ── grace: requests finish ── +0.3 s: stop mongod ── +1.5 s: kill it ── exit
-#
-# Everything that a stop waits for has its own timeout, and they would add up: a frozen database,
-# writes that wait for it, plugins, the driver. So a countdown begins with the first signal.
-
 WORKER_MARGIN: Final = 1.0  # seconds beyond the grace in which a worker has to end
 _TELL_DATABASE: Final = 0.3  # seconds beyond the grace
 _END_DATABASE: Final = 1.5
@@ -187,7 +180,15 @@ class EmbeddedDatabase(Protocol):
 
 
 class Shutdown:
-    """Wraps serving: the countdown begins when the server is asked to stop."""
+    """Wraps serving: the countdown begins when the server is asked to stop.
+
+    The graceful shutdown has an overall deadline, even if something hangs.
+
+        SIGTERM ── grace: requests finish ── +0.3 s: stop mongod ── +1.5 s: kill it ── exit
+
+    Everything that a stop waits for has its own timeout, and they would add up: a frozen database,
+    writes that wait for it, plugins, the driver. So a countdown begins with the first signal.
+    """
 
     def __init__(self, grace: float) -> None:
         self._grace = grace

@@ -21,11 +21,6 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.store.driver.client import BlockingPing
 
-# Health of an instance as its parent process sees it: the loops of the workers, the database.
-#
-# Nothing here waits for a worker. Workers move a number in shared memory as long as their event
-# loops turn; a thread of the parent pings the database once a second with a client of its own.
-
 _TURNS_WITHIN: Final = 30.0  # seconds; an instance without a turn of any event loop hangs
 _ACCEPTS_WITHIN: Final = 10.0  # seconds; a worker without a turn accepts no connection
 _GAP: Final = 5.0  # seconds without a check of ours: the whole machine may have been suspended
@@ -88,7 +83,13 @@ class DatabaseCheck:
 
 
 class HealthState:
-    """Liveness and readiness; `check` is called at least once a second."""
+    """Liveness and readiness; `check` is called at least once a second.
+
+    It is the health of an instance as its parent process sees it: the loops of the workers, the
+    database. Nothing here waits for a worker. Workers move a number in shared memory as long as
+    their event loops turn; a thread of the parent pings the database once a second with a client of
+    its own.
+    """
 
     def __init__(
         self,

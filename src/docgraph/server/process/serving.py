@@ -282,18 +282,18 @@ async def _unless_stopped(startup: Any, stop: Stop) -> bool:
             starting.exception()  # its error no longer matters
 
 
-# Accept loop: accepts many waiting connections per turn of the event loop.
-#
-# The event loop's own server accepts one connection per turn. Turns are long under load, so that a
-# health check would wait for as many turns as connections came before it.
-
 AT_ONCE: Final = 128  # connections per turn; open connections are served between two turns
 _PAUSE: Final = 0.1  # seconds, when the system has no resources for another connection
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
-    """Gives each connection of a listening socket a protocol."""
+    """Gives each connection of a listening socket a protocol.
+
+    It accepts many waiting connections per turn of the event loop. The event loop's own server
+    accepts one connection per turn. Turns are long under load, so that a health check would wait
+    for as many turns as connections came before it.
+    """
 
     def __init__(
         self,

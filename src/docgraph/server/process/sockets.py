@@ -152,7 +152,7 @@ def _explain(error: OSError, scheme: str, host: str, port: int) -> StartupError:
 
 
 def fit_to_descriptors(limits: Limits, to_database: int) -> Limits:
-    """Raise the descriptor limit for all connections; returns the limits that are possible then.
+    """Raise the file descriptor limit for all connections; return the limits that are possible.
 
     A process without descriptors cannot even reject: it is better to answer 503 before that. If
     there are few, a quarter of them is for connections `to_database`, the log and the like. A lower
@@ -177,13 +177,6 @@ def fit_to_descriptors(limits: Limits, to_database: int) -> Limits:
     return replace(limits, connections=possible, lingering=lingering)
 
 
-# Unix domain socket of the http listener: a file that must not belong to another process.
-#
-# A process that was killed leaves its file behind. Such a file refuses connections, and is
-# replaced; one that accepts them belongs to a server that runs, and stays. The directory is locked
-# from this check until the new socket listens, so that two servers that start together do not both
-# replace it.
-
 _OPTION: Final = "/http-listener/socket"
 _LONGEST: Final = 107  # bytes of a path; the kernel has room for no more
 _PATIENCE: Final = 5.0  # seconds that another process may hold the lock of the directory
@@ -191,7 +184,13 @@ _PAUSE: Final = 0.02
 
 
 def listen_at_path(path: str, mode: int, backlog: int) -> socket.socket:
-    """Listen at a path with these permissions; raises `StartupError`."""
+    """Listen at a path with these permissions; raises `StartupError`.
+
+    A Unix domain socket is a file, which must not belong to another process. A process that was
+    killed leaves its file behind. Such a file refuses connections, and is replaced; one that
+    accepts them belongs to a server that runs, and stays. The directory is locked from this check
+    until the new socket listens, so that two servers that start together do not both replace it.
+    """
     if len(os.fsencode(path)) > _LONGEST:
         raise StartupError(
             f"the path of the socket is longer than {_LONGEST} bytes: {path}",

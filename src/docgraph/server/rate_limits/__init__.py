@@ -176,16 +176,15 @@ def _rank(answer: tuple[Limit, RateResult]) -> tuple[bool, float, bool, int]:
     return not share.refused_by, -share.seconds if share.refused_by else 0.0, not has_rate, left
 
 
-# One rate limit: the callers it counts, the key of a caller, and its `RateLimit` headers.
-#
-# The headers follow draft-ietf-httpapi-ratelimit-headers (11): a policy is `"name";q=20;w=2`, so
-# many requests in so many seconds; the rest of it is `"name";r=19;t=1`.
-
 _DUST = 1e-6  # seconds; rounding errors must not cause another second of waiting
 
 
 class Limit:
-    """One configured limit; `number` is its position, and that of its table of counts."""
+    """One configured limit; `number` is its position, and that of its table of counts.
+
+    The `RateLimit` headers follow draft-ietf-httpapi-ratelimit-headers (11): a policy is
+    `"name";q=20;w=2`, so many requests in so many seconds; the rest of it is `"name";r=19;t=1`.
+    """
 
     def __init__(self, number: int, options: CallerLimit) -> None:
         rate = options.requests_per_second

@@ -141,7 +141,7 @@ def render_grant(user: str, db: str, missing: Sequence[Missing]) -> str:
 
 
 def _choose_roles(actions: set[str]) -> Iterator[str]:
-    """Return the smallest built-in roles of MongoDB that have these actions."""
+    """Return the smallest built-in roles that have these actions (least privilege)."""
     if actions & _WRITING:
         yield "read" if actions & _WRITING <= _READING else "readWrite"
     if actions - _WRITING:

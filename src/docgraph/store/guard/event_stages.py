@@ -198,17 +198,17 @@ def _steps(path: tuple[str, ...]) -> list[str]:
     return [re.escape(name) + r"(\.\d+)*" for name in path]
 
 
-# Nested filters: move a filter on documents below a part, such as a part of a change event.
-#
-# Every path moves below the part that contains the document; the filter matches the same
-# documents. That part must be an object: otherwise a filter for a missing property would match if
-# there is no document at all.
-
 _WHOLE: Final = "$$ROOT"
 
 
 def match_below(filter: Mapping[str, Any], part: str) -> Document:
-    """Return the condition that the part is a document and the filter matches it."""
+    """Return the condition that the part is a document and the filter matches it.
+
+    The filter is on documents, and moves below a part, such as that of a change event. Every path
+    moves below the part that contains the document; the filter matches the same documents. That
+    part must be an object: otherwise a filter for a missing property would match if there is no
+    document at all.
+    """
     return {"$and": [{part: {"$type": "object"}}, move_below(filter, part)]}
 
 
@@ -266,19 +266,18 @@ def _immovable(what: str) -> NotSupported:
     )
 
 
-# Event ids (resume tokens): hide the id of an event if the `_id` of its document is hidden.
-#
-# The id of an event contains the `_id` of its document. The database needs it in the event after
-# all stages, so it cannot be removed before those of the author. The author's stages are checked
-# instead.
-
 _ID: Final = "_id"
 # They are, or may be, the whole event.
 _WHOLE_EVENT: Final = frozenset({"$$ROOT", "$$CURRENT", "$getField"})
 
 
 def hides_ids(shown: Shown | None) -> bool:
-    """Check if the `_id` of documents, or a part of it, is hidden."""
+    """Check if the `_id` of documents, or a part of it, is hidden.
+
+    Then the id of an event (its resume token) is hidden, too. The id of an event contains the `_id`
+    of its document. The database needs it in the event after all stages, so it cannot be removed
+    before those of the author. The author's stages are checked instead.
+    """
     return bool(shown) and not is_shown(_ID, shown or {})
 
 

@@ -221,15 +221,15 @@ def _key_of(id: Any) -> bytes:
     return encode_bson({_ID: id})
 
 
-# Indexes for row filters: each needs an index that begins with a property of the filter.
-#
-# With such an index a request under the filter examines the caller's rows, and not those of others.
-
 _HASHED = "hashed"
 
 
 class RowFilter(NamedTuple):
-    """A filter of a rule for the rows of a collection, as it is written; `part` names it."""
+    """A filter of a rule for the rows of a collection, as it is written; `part` names it.
+
+    Each needs an index that begins with a property of the filter. With such an index a request
+    under the filter examines the caller's rows, and not those of others.
+    """
 
     place: tuple[str, str]
     rule: str

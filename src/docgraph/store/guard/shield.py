@@ -260,16 +260,13 @@ def strip_before(
     return pass_stripped
 
 
-# Hidden properties: find their names in a pipeline or a schema.
-#
-# A pipeline that only names a hidden property does not show it. But whether it works, and its
-# result, answer questions about the property. For indexes see `indexing`.
-
-
 def find_named(value: Any, hidden: Paths) -> str | None:
     """Return the hidden path that a pipeline names, in an expression, a key or a string.
 
     The path can be below another one (`$$ROOT.password`, `fullDocument.password`).
+
+    A pipeline that only names a hidden property does not show it. But whether it works, and its
+    result, answer questions about the property. For indexes see `check_index`.
     """
     found = (_find_inside(one, hidden) for one in walk(value, keys=True) if isinstance(one, str))
     return next(filter(None, found), None)
@@ -291,14 +288,12 @@ def _find_inside(text: str, hidden: Paths) -> str | None:
     return None
 
 
-# Escaping marker: hide the marker of documents that are stored escaped.
-#
-# In known collections it is hidden like other internal properties. Schema stores exist in every
-# database: there, reads are checked before they run.
-
-
 def hide_marker(guard: Guard, db: str, collection: str) -> RevealKey:
-    """Hide the marker in a collection; the key is for code that must interpret the documents."""
+    """Hide the marker in a collection; the key is for code that must interpret the documents.
+
+    Documents that are stored escaped have it. In known collections it is hidden like other internal
+    properties. Schema stores exist in every database: there, reads are checked before they run.
+    """
     return guard.hide(db, collection, ESCAPING, remade=True)
 
 

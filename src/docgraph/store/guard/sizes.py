@@ -235,9 +235,6 @@ def number(low: float, high: float, *, supplied: bool = False) -> Size:
     return Size(low=low, high=high, supplied=supplied, is_numeric=True)
 
 
-# The scope of an expression: stored values, variables, results of earlier stages.
-
-
 @dataclass(frozen=True, slots=True)
 class CostModel:
     """The weight of a stored value, and whether constants of the text count."""

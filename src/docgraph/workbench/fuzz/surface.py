@@ -337,12 +337,6 @@ def _find_condition(filter: Any, path: str) -> Any:
     return _find_condition(list(filter.values()), path)
 
 
-# Evaluated properties: which ones the expressions of a definition compute with.
-#
-# Such an expression fails for a value of another kind. If only a hidden row has one, the failure
-# of the request reveals that row. So documents are generated that pass, and a hidden one that does
-# not.
-
 _FIELD: Final = re.compile(r"\$([A-Za-z_][\w.]*)")
 # They return their input unchanged, so that the operator around them fails.
 _PASSING: Final = frozenset({"$ifNull", "$cond", "$first", "$last", "$min", "$max"})
@@ -372,6 +366,10 @@ def mark_evaluated(shape: PropertyShape, source: Any, joined: Mapping[str, Prope
     """Mark the properties that expressions in a filter or a stage read.
 
     `joined` has the shapes of documents that `$lookup` has put into these, by property.
+
+    An expression fails for a value of another kind. If only a hidden row has one, the failure of
+    the request reveals that row. So documents are generated that pass, and a hidden one that does
+    not.
     """
     for path, operator in _find_fields(source, ""):
         first, _, rest = path.partition(".")
