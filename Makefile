@@ -83,7 +83,7 @@ PARTS ?= tests/unit tests/properties $(patsubst %/,%,$(sort $(dir $(wildcard tes
 coverage: $(VENV)/.dev ## measure branch coverage in parts, servers and commands included (PARTS="tests/unit"; REPORT="--include=*/access/*")
 	@mkdir -p build/coverage; status=0; for part in $(PARTS); do \
 		finished=build/coverage/$${part//\//-}$(DOCGRAPH_NATIVE).finished; test -e $$finished && continue; echo "$$part"; \
-		DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -n $(TESTERS) --dist worksteal $$part $(ARGS) || status=$$?; \
+		DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -o timeout=3000 -n $(TESTERS) --dist worksteal $$part $(ARGS) || status=$$?; \
 		$(BIN)/coverage combine --quiet --append || exit; touch $$finished; done; \
 		$(BIN)/coverage report $(REPORT) && exit $$status
 
