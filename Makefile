@@ -77,12 +77,13 @@ test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or 
 conformance: $(VENV)/.dev ## run the suites of others that take long, also to install (Node with npm, Python 2.7)
 	@$(BIN)/pytest -q -rs -p no:randomly $(sort $(wildcard tests/conformance/conformance_*.py))
 
-# In parts, so that an interrupted run continues with the next part.
+# In parts, so that an interrupted run continues with the next part. DOCGRAPH_NATIVE=off and ARGS="-m json" add what
+# only the Python lane runs, where the native lane is installed.
 PARTS ?= tests/unit tests/properties $(patsubst %/,%,$(sort $(dir $(wildcard tests/http/*/test_*.py)))) tests/process tests/docs tests/conformance tests/browser
 coverage: $(VENV)/.dev ## measure branch coverage in parts, servers and commands included (PARTS="tests/unit"; REPORT="--include=*/access/*")
 	@mkdir -p build/coverage; status=0; for part in $(PARTS); do \
-		finished=build/coverage/$${part//\//-}.finished; test -e $$finished && continue; echo "$$part"; \
-		DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -n $(TESTERS) --dist worksteal $$part $(ARGS) || status=$$?; \
+		finished=build/coverage/$${part//\//-}$(DOCGRAPH_NATIVE).finished; test -e $$finished && continue; echo "$$part"; \
+		DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -o timeout=3000 -n $(TESTERS) --dist worksteal $$part $(ARGS) || status=$$?; \
 		$(BIN)/coverage combine --quiet --append || exit; touch $$finished; done; \
 		$(BIN)/coverage report $(REPORT) && exit $$status
 

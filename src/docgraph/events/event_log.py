@@ -215,7 +215,7 @@ class EventLog:
             if count <= self._most and size <= self._most_bytes:
                 break
             size, count, kept = size - oldest.size, count - 1, kept + 1
-        return kept > self._first and any(reader.position < kept for reader in self.readers)
+        return any(reader.position < kept for reader in self.readers)
 
     def end(self, ending: CloseReason) -> None:
         """End the log; readers get the close reason after the events not read yet."""

@@ -237,6 +237,22 @@ async def test_beyond_the_budget_what_all_have_read_is_dropped_first() -> None:
     assert numbers(await slow.read()) == [2]
 
 
+@pytest.mark.parametrize("after", [None, "02"], ids=["new", "resumed"])
+async def test_who_comes_later_holds_back_nothing_that_was_before(after: str | None) -> None:
+    """Only what somebody has yet to read is retained, and nobody is ended for what was read."""
+    budget = LogBudget(0)
+    log = build_log(budget=budget)
+    publish(log, notices(1, 2))
+    reader = log.add_reader(after=after)
+
+    budget.enforce()
+    log.drop_slowest()
+
+    assert (log.size, budget.size, log.floor) == (0, 0, "02")
+    publish(log, notices(3))
+    assert numbers(await reader.read()) == [3]
+
+
 async def test_then_those_furthest_behind_are_ended() -> None:
     budget = LogBudget(100)
     first, second = build_log(budget=budget), build_log(budget=budget)

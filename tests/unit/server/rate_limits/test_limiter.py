@@ -214,3 +214,45 @@ def test_a_limit_of_places_only_tells_what_is_left_of_them(tmp_path: Path, clock
 
     assert dict(exchange.headers)["RateLimit"] == '"x-concurrent";r=2'
     buckets.close()
+
+
+@pytest.mark.parametrize("names", [("slow", "fast"), ("fast", "slow")])
+def test_of_several_limits_that_reject_the_longest_wait_is_shown(
+    tmp_path: Path, clock: Clock, names: tuple[str, str]
+) -> None:
+    rates = {"slow": 0.1, "fast": 1}
+    limits = [
+        build(**{"name": name, "per": "address", "requests-per-second": rates[name], "burst": 1})
+        for name in names
+    ]
+    limits[1].number = 1
+    buckets = Buckets(tmp_path, b"k" * 32, [one.quota for one in limits], 1, 0, clock, rows=8)
+    limiter = Limiter(limits, buckets, clock)
+    arrive(limiter)
+    exchange = come()
+
+    with pytest.raises(TooManyRequests) as caught:
+        limiter.receive(exchange, None)
+    leave(exchange)
+
+    assert dict(caught.value.headers)["Retry-After"] == "10"
+    assert dict(exchange.headers)["RateLimit"] == '"slow";r=0;t=10'
+    buckets.close()
+
+
+@pytest.mark.parametrize(("entries", "word"), [(10, "try again"), (11, "at most 10 entries")])
+def test_a_batch_that_can_never_pass_is_told_how_large_it_may_be(
+    tmp_path: Path, clock: Clock, entries: int, word: str
+) -> None:
+    limit = build(per="address", burst=10)
+    buckets = Buckets(tmp_path, b"k" * 32, [limit.quota], 1, 0, clock, rows=8)
+    limiter = Limiter([limit], buckets, clock)
+    arrive(limiter)
+    exchange = arrive(limiter)
+    assert exchange.visit is not None
+
+    with pytest.raises(TooManyRequests) as caught:
+        exchange.visit.count_entries(entries, None)
+
+    assert word in (caught.value.hint or "")
+    buckets.close()
