@@ -207,12 +207,13 @@ def _is_small(value: Any) -> bool:
     """Return whether a value has few parts and short texts, each counted as often as it occurs."""
     parts, size = [value], 0
     for one in parts:
-        if type(one) is dict or type(one) is list:
+        kind = type(one)
+        if kind is str or kind is bytes:
+            size += len(one)
+        elif kind is dict or kind is list:
             if len(one) + len(parts) > _SLICE:
                 return False
-            parts += one.values() if type(one) is dict else one
-        elif type(one) is str or type(one) is bytes:
-            size += len(one)
+            parts += one.values() if kind is dict else one
     return size <= _SMALL
 
 
