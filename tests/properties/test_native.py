@@ -420,3 +420,33 @@ def test_a_large_count_of_columns_or_bytes_is_bounded() -> None:
 def test_other_modes_are_left_to_python(mode: JsonMode) -> None:
     with pytest.raises(ValueError, match="does not support this JSON mode"):
         LANE.build_whole(mode.value, [])
+
+
+ODD_BYTES = ['"', "\\", "\x1f", "\x7f", "\0", "ä", "€", "😀"]
+
+
+@pytest.mark.parametrize("odd", ODD_BYTES)
+def test_an_odd_character_anywhere_in_a_text_has_the_same_bytes(odd: str) -> None:
+    texts = [
+        "x" * before + odd + "y" * after for before in range(50) for after in (0, 1, 15, 16, 40)
+    ]
+    data = write({f"text {number}": text for number, text in enumerate(texts)})
+
+    assert render(LANE.build_whole("standard", ()), data) == encode([decode(data)])
+
+
+@pytest.mark.parametrize("size", range(70))
+def test_bytes_that_are_no_text_are_a_misfit_in_each_place(size: int) -> None:
+    data = write({"a": "x" * size})
+    program = LANE.build_whole("standard", ())
+
+    assert render(program, data) == encode([decode(data)])
+    for place in range(data.index(b"x") if size else 0, len(data) - 2 if size else 0):
+        assert render(program, data[:place] + b"\xff" + data[place + 1 :]) is None
+
+
+def test_documents_are_measured_unless_some_are_decoded() -> None:
+    assert LANE.measure([]) == 0
+    assert LANE.measure([b"ab", b"", b"c"]) == 3
+    assert LANE.measure([b"ab", {}]) is None
+    assert LANE.measure([b"ab", Binary(b"x")]) is None

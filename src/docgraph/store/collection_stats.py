@@ -166,8 +166,7 @@ class CollectionStats:
             except BSONError:
                 return None  # the query will say what is wrong
             key = sha256(encoded).digest() if len(encoded) > _SHORT else encoded
-        known = self._sorting.peek(key)
-        if known is not None:
+        if (known := self._sorting.peek(key)) is not None:
             return known
 
         async def load(_: Hashable) -> frozenset[str] | None:

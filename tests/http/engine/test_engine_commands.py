@@ -287,6 +287,21 @@ async def test_one_document_and_its_to_one_relation_cost_one_command(
     assert [next(iter(command)) for command in engine.commands] == ["aggregate"]
 
 
+async def test_a_plan_with_a_folded_relation_is_used_again(engine: Engine, app: VisibleApp) -> None:
+    """What does not depend on variables is prepared once."""
+    plan = engine.plan(app, "query ($id: Int!) { post(id: $id) { title author { name } } }")
+    pipelines = []
+    for number, author in ((9, 2), (10, 3), (9, 2)):
+        result = await engine.execute(plan, {"id": number})
+        expected = {"post": {"title": f"post {number}", "author": {"name": f"user {author}"}}}
+        assert result.data == expected
+        pipelines.append(engine.commands[-1]["pipeline"])
+
+    assert [one[0]["$match"]["_id"] for one in pipelines] == [9, 10, 9]
+    assert pipelines[0] == pipelines[2]
+    assert pipelines[0][1:] == pipelines[1][1:]
+
+
 @pytest.mark.parametrize(
     ("key", "author"), [(None, None), ([1], None), (99, None), (3.0, "user 3")]
 )

@@ -103,6 +103,23 @@ async def test_pages_of_a_sort_with_ties_are_whole(
     assert found == sorted(range(97), key=lambda n: (n % 5, n), reverse=direction < 0)
 
 
+async def test_a_plan_that_is_used_again_follows_the_indexes(
+    engine: Engine, app: VisibleApp, mongo_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetch_by_in, "LARGE_FROM", 1_000)
+    plan = engine.plan(app, "{ groups { items { _id } } }")
+    sorts = []
+    for index in ([], [("group", 1), ("age", -1)]):
+        if index:
+            mongo_client[engine.database].items.create_index(index)
+        engine.store.facts.forget()
+        for _ in range(2):
+            await engine.execute(plan)
+            sorts.append(engine.commands[-1]["sort"])
+
+    assert sorts == [{"age": -1, "_id": -1}] * 2 + [{"age": -1}] * 2
+
+
 @pytest.fixture(params=["", "age", "group", "age group"])
 def indexed(
     request: pytest.FixtureRequest, engine: Engine, mongo_client: Client, app: VisibleApp

@@ -197,3 +197,45 @@ def test_lengths_that_contradict_each_other_are_rejected() -> None:
     data[data.index(b"a\0") + 2] += 1
     with pytest.raises(InvalidBSON):
         salvage(bytes(data), OPTIONS)
+
+
+CURSOR = {"firstBatch": [EVERY_TYPE, {"_id": 2}], "id": Int64(0), "ns": "db.c"}
+TIMES = {"$clusterTime": {"clusterTime": Timestamp(1, 2)}, "operationTime": Timestamp(1, 2)}
+
+
+@pytest.mark.parametrize("times", [{}, TIMES])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"cursor": CURSOR, "ok": 1.0},
+        {"cursor": CURSOR, "ok": 1},
+        {"cursor": CURSOR, "ok": 0.0, "code": 1},
+        {"cursor": CURSOR, "x": 1, "ok": 1.0},
+        {"ok": 0.0, "errmsg": "x"},
+        {"cursor": 1, "ok": 1.0},
+        {"cursor": {}, "ok": 1.0},
+    ],
+)
+def test_a_response_is_read_with_or_without_times(
+    reply: dict[str, Any], times: dict[str, Any]
+) -> None:
+    data = bson.encode({**reply, **times})
+    for payload in (data, memoryview(bytearray(data))):
+        read = decode_reply(payload, OPTIONS, "db", {"find": "c"})
+        expected = bson.decode(data, OPTIONS)
+        assert {name: one for name, one in read.items() if name not in TIMES} == {
+            name: one for name, one in expected.items() if name not in TIMES
+        }
+
+
+def test_a_response_of_another_length_is_rejected() -> None:
+    data = bson.encode({"cursor": {"firstBatch": [], "id": 0, "ns": "db.c"}, "ok": 1.0})
+    short = bson.encode({"cursor": {}})[:-2]
+    for damaged in (data[:-1], data + b"\0", data[:-1] + b"\1", data[:16], short, b"\0" * 20):
+        with pytest.raises(InvalidBSON):
+            decode_reply(damaged, OPTIONS, "db", {"find": "c"})
+    for place in (0, 12):  # lengths that contradict each other
+        for length in (0, 2, 200, 2**31 - 1, 2**32 - 1, 2**32 - 12):
+            damaged = data[:place] + length.to_bytes(4, "little") + data[place + 4 :]
+            with pytest.raises(InvalidBSON):
+                decode_reply(damaged, OPTIONS, "db", {"find": "c"})

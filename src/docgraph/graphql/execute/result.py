@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
+from math import inf
+from operator import itemgetter
+from types import NoneType
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -14,9 +17,9 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
 _SMALL = 64 << 10  # characters of a value that is encoded at once
+_MANY = 1_000_000  # values whose text is counted
 _JSON = frozenset({bytes})
-_OBJECT = frozenset({dict})
-_SCALARS = frozenset({int, float, bool, type(None)})
+_SCALARS = frozenset({int, float, bool, NoneType})
 
 
 class CommandRecord(NamedTuple):
@@ -202,12 +205,13 @@ def _is_small(value: Any) -> bool:
     """Return whether a value has few parts and short texts; shared ones count each time."""
     parts, size = [value], 0
     for one in parts:
-        if type(one) is dict or type(one) is list:
+        kind = type(one)
+        if kind is str or kind is bytes:
+            size += len(one)
+        elif kind is dict or kind is list:
             if len(one) + len(parts) > _SLICE:
                 return False
-            parts += one.values() if type(one) is dict else one
-        elif type(one) is str or type(one) is bytes:
-            size += len(one)
+            parts += one.values() if kind is dict else one
     return size <= _SMALL
 
 
@@ -272,10 +276,12 @@ def _slice(value: list[Any], limit: int) -> Iterator[list[Any]]:
 
     Values that are shared are small in memory, and copied in the text as often as they occur.
     """
-    are_short = _has_short_texts(value, limit)
+    if _count_text(value, _MANY) <= limit:
+        yield from (value[start : start + _SLICE] for start in range(0, len(value), _SLICE))
+        return
     group: list[Any] = []
     for one in value:
-        is_small = are_short or _is_small(one)
+        is_small = _is_small(one)
         if group and (not is_small or len(group) == _SLICE):
             yield group
             group = []
@@ -287,17 +293,35 @@ def _slice(value: list[Any], limit: int) -> Iterator[list[Any]]:
         yield group
 
 
-def _has_short_texts(value: list[Any], limit: int) -> bool:
-    """Return whether the elements are flat objects, with texts up to a limit in all."""
-    if not _OBJECT.issuperset(map(type, value)):
-        return False
-    size = 0
-    for one in chain.from_iterable(map(dict.values, value)):
-        if type(one) is str:
-            size += len(one)
-        elif type(one) not in _SCALARS:
-            return False
-    return size <= limit
+def _count_text(values: Sequence[Any], most: int) -> float:
+    """Return how much text the values have, each counted as often as it occurs.
+
+    Infinity if that is not known: of more than so many values, or of objects with different keys.
+    Written for many values: the work per value is done in C, one field of all objects at a time.
+    """
+    kinds = set(map(type, values))
+    if kinds <= _SCALARS:
+        return 0
+    if NoneType in kinds:
+        kinds.remove(NoneType)
+        values = [one for one in values if one is not None]
+    if len(kinds) > 1 or len(values) > most:
+        return inf
+    (kind,) = kinds
+    if kind is str or kind is bytes:
+        return sum(map(len, values))
+    if kind is list:
+        return inf if sum(map(len, values)) > most else _count_text([*chain(*values)], most)
+    if kind is not dict or {*map(len, values)} != {len(values[0])}:
+        return inf
+    try:
+        fields = [list(map(itemgetter(key), values)) for key in values[0]]
+    except KeyError:
+        return inf
+    total = 0.0
+    for one in fields:
+        total += _count_text(one, most // len(fields))
+    return total
 
 
 def _separate(items: list[bytes]) -> list[bytes]:

@@ -32,6 +32,7 @@ _LONGEST: Final = 200
 _LENGTH: Final = struct.Struct("<i")
 _HEAD: Final = _LENGTH.size
 _NAME: Final = b"v\0"
+_START: Final = struct.Struct("<i8si")  # the length, the first name, and its length
 _CURSOR: Final = b"\x03cursor\0"
 _OK: Final = b"\x01ok\0" + struct.pack("<d", 1.0)
 _CURSOR_COMMANDS: Final = frozenset({"find", "aggregate", "getMore"})
@@ -85,7 +86,7 @@ def is_readable_name(name: str) -> bool:
 def decode_reply(
     payload: bytes | memoryview, options: Options, db: str, command: Document
 ) -> Document:
-    """Return the response to a read command."""
+    """Return the response to a read command; without the times of the cluster, if it succeeded."""
     try:
         return _decode_cursor(payload, options) or bson.decode(payload, options)
     except InvalidBSON:
@@ -95,16 +96,16 @@ def decode_reply(
 
 
 def _decode_cursor(payload: bytes | memoryview, options: Options) -> Document | None:
-    """Decode a successful response without the times of the cluster, which are not used."""
-    place, size = _HEAD + len(_CURSOR), len(payload)
-    if payload[_HEAD:place] != _CURSOR or size <= place + _HEAD:
+    """Decode only the cursor of a response in the usual form; None for others."""
+    if len(payload) <= _START.size:
         return None
-    end = place + _LENGTH.unpack_from(payload, place)[0]
-    if payload[end : end + len(_OK)] != _OK:
+    size, name, length = _START.unpack_from(payload)
+    end = _START.size - _HEAD + length
+    if name != _CURSOR or size != len(payload) or payload[end : end + len(_OK)] != _OK:
         return None
-    if _LENGTH.unpack_from(payload)[0] != size or payload[-1]:
-        return None  # its lengths contradict each other
-    return {"cursor": bson.decode(payload[place:end], options), "ok": 1.0}
+    if payload[-1]:
+        return None  # the driver reports what is wrong with it
+    return {"cursor": bson.decode(payload[_START.size - _HEAD : end], options), "ok": 1.0}
 
 
 def _by_document(reply: Document, flaws: list[FieldPath]) -> dict[str, list[FieldPath]]:

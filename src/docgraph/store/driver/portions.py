@@ -204,7 +204,7 @@ class SplitBatch(RawBatch):
             yield self._batch.part(start, stop).documents()
 
     def _copy(self, portion: Sequence[bytes | memoryview]) -> list[Any]:
-        return list(portion)
+        return portion if isinstance(portion, list) else list(portion)
 
 
 def build_batch(

@@ -22,7 +22,7 @@ from docgraph.codec import JsonMode
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import Damaged, FieldPosition
 from docgraph.graphql.execute.complete import complete_block
-from docgraph.graphql.execute.result import encode_data
+from docgraph.graphql.execute.result import embed_json, encode_data
 from docgraph.graphql.plan.leaves import LeafField, TypenameField
 from docgraph.graphql.plan.plan_tree import Block
 from docgraph.variables import compile_field
@@ -123,6 +123,29 @@ def test_long_answers_are_encoded_in_slices_and_never_beyond_the_limit() -> None
     assert text.startswith(b'{"list":[{"n":0},{"n":1}')
     assert text.endswith(b'{"n":999}],"one":{"x":null}}')
     assert encode_data({"a": "x" * 10}, 5) is None
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"a": "text", "b": {"c": 1, "d": None}},
+        {"a": None, "b": [1, "two", None]},
+        {"a": ["x", "y"], "b": [{"c": "z"}]},
+        {},
+        {"a": b'{"json":true}', "b": 1.5},
+        "text",
+        ["x", [2, {"a": "x"}]],
+        7,
+    ],
+)
+@pytest.mark.parametrize("other", [None, {"a": 1, "b": "text"}, {"a": "text"}, ["x"], "text", 1])
+def test_long_lists_of_any_values_are_encoded_as_they_are(item: Any, other: Any) -> None:
+    data = {"list": [item, other] * 300}
+
+    text = orjson.dumps(data, embed_json)
+
+    assert encode_data(data, len(text)) == text
+    assert encode_data(data, len(text) - 1) is None
 
 
 SHARED = ["x" * 1_000_000]

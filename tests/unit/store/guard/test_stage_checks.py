@@ -13,7 +13,13 @@ from bson.raw_bson import RawBSONDocument
 from bson.son import SON
 
 from docgraph.exchange.errors import QueryError, SecurityViolation
-from docgraph.store.guard.stage_checks import STREAM_STAGES, Policy, check_filter, check_pipeline
+from docgraph.store.guard.stage_checks import (
+    STREAM_STAGES,
+    KeptStage,
+    Policy,
+    check_filter,
+    check_pipeline,
+)
 from docgraph.store.sections import AggregationSecurity
 
 DEFAULT = Policy.from_section(AggregationSecurity())
@@ -309,3 +315,36 @@ def test_names_of_a_caller_are_cut_in_the_message() -> None:
         check([{"$" + "x" * 100_000: {}}])
 
     assert len(caught.value.message) < 1000
+
+
+LOOKUP = {"from": "users", "localField": "a", "foreignField": "_id", "as": "b"}
+
+
+def test_a_kept_stage_is_checked_for_each_policy_and_database() -> None:
+    stage = KeptStage({"$lookup": {**LOOKUP, "pipeline": [{"$match": {"$expr": {"$rand": {}}}}]}})
+    check([stage])
+    check([stage, {"$limit": 1}])
+
+    with pytest.raises(SecurityViolation):
+        check([stage], Policy(frozenset({"$lookup"})))
+    with pytest.raises(SecurityViolation):
+        check([stage], Policy(operators=frozenset({"$rand"})))
+    with pytest.raises(SecurityViolation):
+        check_pipeline([stage], db="blog", policy=DEFAULT, allowed=STREAM_STAGES)
+
+
+def test_the_stages_beside_a_kept_one_are_checked() -> None:
+    stage = KeptStage({"$lookup": LOOKUP})
+    check([stage])
+
+    for other in ({"$out": "x"}, {"$match": {"$where": "1"}}, {"$lookup": {**LOOKUP, "from": 1}}):
+        with pytest.raises((SecurityViolation, QueryError)):
+            check([stage, other])
+
+
+@pytest.mark.parametrize("pipeline", [[{"$out": "x"}], [{"$match": {"$where": "1"}}]])
+def test_a_kept_stage_that_is_refused_is_refused_again(pipeline: list[Any]) -> None:
+    stage = KeptStage({"$lookup": {**LOOKUP, "pipeline": pipeline}})
+    for _ in range(2):
+        with pytest.raises(SecurityViolation):
+            check([stage])
