@@ -112,7 +112,7 @@ async def test_a_plan_that_is_used_again_follows_the_indexes(
     for index in ([], [("group", 1), ("age", -1)]):
         if index:
             mongo_client[engine.database].items.create_index(index)
-        engine.store.facts.forget()
+        engine.store.stats.forget()
         for _ in range(2):
             await engine.execute(plan)
             sorts.append(engine.commands[-1]["sort"])
