@@ -440,6 +440,7 @@ async def test_null_of_an_embedded_object_takes_its_parent_with_it(
 
     result = await engine.run(app, f"{{ items {{ {place} {{ ... on Part {{ {below} }} }} }} }}")
 
+    assert result.data is not None
     assert [one and place in one for one in result.data["items"]] == [True, None, True]
     assert codes(result) == {("items", 1, place): "null-in-non-null"}
 
