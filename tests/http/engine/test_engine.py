@@ -441,6 +441,7 @@ async def test_null_of_an_embedded_object_takes_its_parent_with_it(
     result = await engine.run(app, f"{{ items {{ {place} {{ ... on Part {{ {below} }} }} }} }}")
 
     items = (result.data or {})["items"]
+    assert result.data is not None
     assert [one and place in one for one in items] == [True, None, True]
     assert codes(result) == {("items", 1, place): "null-in-non-null"}
 

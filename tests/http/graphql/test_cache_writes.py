@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.databases import new_name
 from tests.http.batches import answers_of, entry
 from tests.http.cache_harness import CACHE, PATIENT, ask_until_hit
 from tests.http.harness import Mongo, identity
@@ -53,3 +54,27 @@ async def test_a_transaction(api: Api) -> None:
     ]
     assert len(answers_of(await api.post("/_batch", entries))) == 2
     assert await numbers(api) == [5, 6]
+
+
+async def test_a_database_that_is_dropped(mongo_client: Mongo, mongo_uri: str) -> None:
+    """With the definitions in another one, which stays."""
+    db, other = new_name(), new_name()
+    mounts = [{"what": f"/{db}", "where": "/"}, {"what": f"/{other}", "where": "/other"}]
+    settings = (PATIENT, identity("admin"))
+    try:
+        async with serving(mongo_client, mongo_uri, *settings, mounts=mounts, db=db) as api:
+            mongo_client[other]["things"].insert_one({"_id": "a", "n": 1})
+            found = {"db": other, "collection": "things", "find": {}}
+            schema = "type Query { things: [Thing] } type Thing { n: Int }"
+            await api.service.define("things", schema, {"Query": {"things": found}}, **CACHE)
+            await ask_until_hit(api.service, "things", QUERY)
+
+            assert (await api.delete("/other")).status == 204
+            assert await numbers(api) == []
+    finally:
+        mongo_client.drop_database(other)
+
+
+async def test_a_collection_that_is_dropped(api: Api) -> None:
+    assert (await api.delete("/things")).status == 204
+    assert await numbers(api) == []

@@ -244,6 +244,41 @@ def test_sections_of_plugins_are_as_strict_as_ours(tmp_path: Path) -> None:
     ]
 
 
+class Bounded(PluginConfig, frozen=True):
+    """A section with every kind of bound."""
+
+    least: Annotated[int, msgspec.Meta(ge=2)] = 2
+    most: Annotated[int, msgspec.Meta(le=9)] = 9
+    above: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    below: Annotated[float, msgspec.Meta(lt=1)] = 0.5
+    word: Annotated[str, msgspec.Meta(min_length=1, max_length=3)] = "abc"
+    words: Annotated[list[str], msgspec.Meta(min_length=1, max_length=2)] = msgspec.field(
+        default_factory=lambda: ["a"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("least: 2", "least: 1", "must be at least 2, got 1"),
+        ("most: 9", "most: 10", "must be at most 9, got 10"),
+        ("above: 0.1", "above: 0", "must be greater than 0, got 0"),
+        ("below: 0.9", "below: 1", "must be less than 1, got 1"),
+        ("word: abc", "word: abcd", "longer than 3 characters"),
+        ("word: a", 'word: ""', "must not be empty"),
+        ("words: [a, b]", "words: [a, b, c]", "more than 2 entries: 3"),
+        ("words: [a]", "words: []", "must not be empty"),
+    ],
+)
+def test_bounds_of_plugins_are_kept(tmp_path: Path, good: str, bad: str, message: str) -> None:
+    sections: dict[str, type[Section]] = {**SECTIONS, "bounded": Bounded}
+    decode_text(tmp_path, f"bounded: {{{good}}}", sections=sections)
+
+    (found,) = messages_of(tmp_path, f"bounded: {{{bad}}}", sections=sections)
+
+    assert found.endswith(f"/bounded/{bad.partition(':')[0]}: {message}")
+
+
 class Tunnel(PluginConfig, frozen=True):
     """A plugin's own section, with a check."""
 

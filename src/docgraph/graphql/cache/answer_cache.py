@@ -209,8 +209,6 @@ class AnswerCache:
         request = exchange.request
         if "cache-control" in request.headers and _wants_refresh(exchange):
             return "request"
-        if exchange.transaction is not None:
-            return "transaction"
         if request.is_large:
             return "large-request"
         if not tree.fetches:

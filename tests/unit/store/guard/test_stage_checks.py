@@ -295,6 +295,18 @@ def test_nesting_without_end_is_the_callers_mistake() -> None:
         value = value["a"]
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+def test_joins_without_end_are_the_callers_mistake(trusted: bool) -> None:
+    pipeline: list[Any] = []
+    for _ in range(5_000):
+        pipeline = [{"$unionWith": {"coll": "a", "pipeline": pipeline}}]
+
+    with pytest.raises(QueryError, match="nested too deeply"):
+        check_pipeline(pipeline, db="blog", policy=DEFAULT, trusted=trusted)
+    while pipeline:
+        pipeline = pipeline[0]["$unionWith"]["pipeline"]
+
+
 def test_keys_that_are_no_text_are_the_callers_mistake() -> None:
     with pytest.raises(QueryError, match="every key must be text"):
         check_filter({"a": {1: 2}}, policy=DEFAULT)
