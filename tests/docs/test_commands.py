@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from docgraph.store import mounts
+from docgraph.store import names
 from tests.databases import drop, new_name
 from tests.docs.test_curl_pages import settle
 from tests.docs.test_examples import ROOT, fenced
@@ -157,7 +157,7 @@ def test_uninstalling_drops_what_docgraph_stored_and_nothing_else(
 ) -> None:
     (script,) = fenced("docs/how-to/upgrade-and-uninstall.md", "js")
     dropped = json.loads(re.findall(r"\[.*?\]", script, re.DOTALL)[0])
-    stores = {value for name, value in vars(mounts).items() if name.endswith("_STORE")}
+    stores = {value for name, value in vars(names).items() if name.endswith("_STORE")}
     assert set(dropped) == stores | {"gql-apps", "users", "acl"}
     db = new_name()
     try:

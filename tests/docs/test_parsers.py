@@ -63,7 +63,7 @@ OTHERS = {
     "plugins/discover.py": "plugins",
     "auth/tokens/claim_warnings.py": "rules that are stored",
     "store/collection_stats.py": "a function of its own",
-    "workbench/infer/merge.py": "mappings that `workbench/requests.py` has parsed before",
+    "workbench/infer/yaml_additions.py": "mappings that `workbench/requests.py` has parsed before",
     "workbench/requests.py": "named with `workbench/requests.py`, which calls it",
 }
 LOCAL = ("cli/", "config/", "embedded/")  # what people at the machine give

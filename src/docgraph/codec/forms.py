@@ -67,7 +67,6 @@ _OPTIONS = (
     (re.UNICODE, "u"),
     (re.VERBOSE, "x"),
 )
-_UUID_SHAPE = (4, 16)  # subtype and length
 _MAX_SAFE = 2**53 - 1  # of the integers that every JSON parser reads exactly
 # A regular expression that parses unchanged between slashes, with its own slashes escaped.
 _BETWEEN_SLASHES = re.compile(

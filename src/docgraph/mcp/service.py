@@ -218,7 +218,7 @@ class McpService(Service):
         self._apps = gql_app_definition_cache
         self._dry_run = imagined_requests
         self._gate = HostCheck(config.allowed_hosts, config.allowed_origins, core.base_url)
-        self._rates: McpRateLimit | None = None
+        self._rate_limit: McpRateLimit | None = None
         self.protocol: McpMethods | None = None
 
     async def provision(self) -> None:
@@ -226,12 +226,12 @@ class McpService(Service):
         access = build_access(self._registry, self._apps, self._dry_run, self.config)
         self.protocol = build_methods(access, self.config)
         counters = self._instance.open_counters(_WINDOW, CALLS)
-        self._rates = McpRateLimit(counters, self.config.calls_per_second)
+        self._rate_limit = McpRateLimit(counters, self.config.calls_per_second)
 
     async def close(self) -> None:
         """Release the rate counters."""
-        if self._rates is not None:
-            self._rates.close()
+        if self._rate_limit is not None:
+            self._rate_limit.close()
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """Return the time limit of queries."""
@@ -245,8 +245,8 @@ class McpService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer one message."""
-        assert self._rates is not None and self.protocol is not None  # noqa: S101, PT018
-        self._rates.count(exchange)
+        assert self._rate_limit is not None and self.protocol is not None  # noqa: S101, PT018
+        self._rate_limit.count(exchange)
         message = await exchange.request.run(read_message)
         return await answer(self.protocol, McpCall(exchange), message)
 

@@ -1,6 +1,6 @@
 """Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
 
-from docgraph.exchange.data import FieldPath, TrustedDocument
+from docgraph.exchange.data import TrustedDocument
 from docgraph.variables.compilation import GRAPHQL, REST, Placeholder, Vocabulary
 from docgraph.variables.compile_stages import flatten_stages
 from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
@@ -45,7 +45,6 @@ __all__ = [
     "REST",
     "UNBOUND",
     "CallerDocument",
-    "FieldPath",
     "Flaw",
     "NotBound",
     "Placeholder",

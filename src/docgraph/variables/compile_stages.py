@@ -6,7 +6,7 @@ sorts and numbers. Optional stages can be in every list of stages (decision 9).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -33,8 +33,6 @@ from docgraph.variables.compile_expressions import (
 from docgraph.variables.filters import FILTER, WHOLE_FILTER
 from docgraph.variables.resolvers import Scope
 from docgraph.variables.value_marks import MATCH_NOTHING, NOTHING
-
-BuildStage = Callable[[Compilation, Any, PartPath, Position], Render]
 
 # Stages whose fields the database can check one by one.
 _COMPUTED = frozenset({"$project", "$addFields", "$set", "$group"})

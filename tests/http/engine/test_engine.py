@@ -133,6 +133,34 @@ async def test_a_document_that_several_parents_share_counts_once(
 # --- relations -----------------------------------------------------------------------------------
 
 
+async def test_documents_belong_to_their_own_parents_beside_parents_without_a_key(
+    engine: Engine, mongo_client: Client
+) -> None:
+    """Decision 11: whatever the position of parents without a key is."""
+    schema = """
+        type Query { items: [Item] }
+        type Item { _id: Int, one: Item, many: [Item] }
+    """
+    related = {"find": {"_id": {"$fk": "key"}}}
+    mappings = {
+        "Query": {"items": listing(find={"_id": {"$lt": 10}})},
+        "Item": {"one": listing(**related), "many": listing(**related)},
+    }
+    insert(mongo_client, engine, {"_id": 11}, {"_id": 12})
+    insert(mongo_client, engine, {"_id": 0}, {"_id": 1, "key": 11}, {"_id": 2, "key": None})
+    insert(mongo_client, engine, {"_id": 3, "key": 12}, {"_id": 4, "key": 11})
+
+    data = await engine.data(
+        engine.app(schema, mappings), "{ items { _id one { _id } many { _id } } }"
+    )
+
+    keys = [None, 11, None, 12, 11]
+    assert data["items"] == [
+        {"_id": n, "one": key and {"_id": key}, "many": [{"_id": key}] if key else []}
+        for n, key in enumerate(keys)
+    ]
+
+
 @pytest.mark.parametrize(
     ("key", "targets", "found"),
     [
