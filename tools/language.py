@@ -67,9 +67,11 @@ _ITEM: Final = re.compile(r"\s*(?:[*+-]|\d+[.)])\s+(?:\[[ x]\] )?")  # the mark 
 _BULLETS: Final = frozenset({"*", "+", "-", "1."})
 _INDENT: Final = re.compile(r"\s*")
 _NO_PROSE: Final = re.compile(r"\s*(?:$|[|#>]|<[!/a-z]|\[[^\]]+\]: )")
-# A line may end between two of these: code and `5 000` are not divided, no line begins with a mark.
+# A line may end between two of these: code, links and `5 000` are not divided, and no line begins
+# with a mark.
 _PART: Final = re.compile(
-    r"(?:`+[^`]*`+|[^\s`]|`)+(?:\s+(?:[*+|>#-]+|\d+[.)])(?=\s|$)|(?<=\d) \d{3}\b[^\s`]*)*"
+    r"(?:`+[^`]*`+|\[[^\]]*\]\([^)\s]*\)|[^\s`]|`)+"
+    r"(?:\s+(?:[*+|>#-]+|\d+[.)])(?=\s|$)|(?<=\d) \d{3}\b[^\s`]*)*"
 )
 
 

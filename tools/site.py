@@ -68,7 +68,7 @@ def build_navigation(index: str) -> list[dict[str, Any]]:
     for line in index.splitlines():
         if heading := _HEADING.match(line):
             entries = sections.setdefault(heading[1], [])
-        elif line.startswith("* "):
+        elif line.startswith(("* ", "  ")):  # an item, and its further lines
             entries += [
                 {title.replace("`", ""): _from_root(link)} for title, link in _LINK.findall(line)
             ]

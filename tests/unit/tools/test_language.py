@@ -85,7 +85,10 @@ def test_long_lines_of_prose_are_wrapped_and_the_rest_stays(tmp_path: Path) -> N
     assert (tmp_path / "README.md").read_text() == f"{table}\n{code}\n{short}\n{item}"
 
 
-@pytest.mark.parametrize("text", [LONG_CODE, f"* {LONG_CODE}", "https://example.org/" + "a" * 120])
+LONG_LINK = f"[{'a ' * 60}](page.md)"
+
+
+@pytest.mark.parametrize("text", [LONG_CODE, f"* {LONG_CODE}", "a" * 121, f"* {LONG_LINK}"])
 def test_a_long_line_that_cannot_be_wrapped_is_allowed(tmp_path: Path, text: str) -> None:
     write(tmp_path, "README.md", text)
 
