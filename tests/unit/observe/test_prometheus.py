@@ -11,7 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docgraph.observe import emit, prometheus
-from docgraph.observe.event import CommandFinished, LoadShed, RequestLimited, WorkerLost
+from docgraph.observe.event import CacheUsed, CommandFinished, LoadShed, RequestLimited, WorkerLost
 from docgraph.observe.events import (
     AccessDenied,
     AppsRefreshed,
@@ -31,7 +31,7 @@ from docgraph.observe.events import (
     RequestStarted,
     UnreadableValue,
 )
-from docgraph.observe.meters import MAX_CHILDREN, METRICS
+from docgraph.observe.meters import BULK, MAX_CHILDREN, METRICS
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -93,6 +93,22 @@ def test_stored_operations_are_counted_and_timed_by_app_and_name() -> None:
     times = "docgraph_graphql_operation_duration_seconds"
     assert _value(f"{times}_count", app="films", operation="byYear") == 2
     assert _value(f"{times}_bucket", app="films", operation="byYear", le="0.01") == 1
+
+
+def test_uses_of_the_cache_are_counted_by_result_and_reason() -> None:
+    """They are added up with the requests; those of the last ones count, too."""
+    for _ in range(BULK + 1):
+        emit(CacheUsed("miss", "first"))
+        _finish()
+    emit(CacheUsed("hit"))
+    emit(CacheUsed("miss"))
+    emit(CacheUsed("miss"))
+
+    name = "docgraph_cache_requests_total"
+    for _ in range(2):  # nothing counts twice
+        assert _value(name, result="miss", reason="first") == BULK + 1
+        assert _value(name, result="hit", reason="none") == 1
+        assert _value(name, result="miss", reason="none") == 2
 
 
 def test_durations_fall_into_buckets() -> None:
