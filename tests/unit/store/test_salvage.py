@@ -181,6 +181,15 @@ def test_every_flaw_is_found_wherever_it_is(document: dict[str, Any]) -> None:
     assert is_readable(found) is (not flaws)
 
 
+def test_flaws_are_in_the_order_of_the_document() -> None:
+    document = {"a": BAD_UUID, "????": 1, "b": {"????": BAD_UUID, "c": "????"}, "d": BAD_UUID}
+    raw = "\\xff\\xfe\\xfd\\xfc"
+
+    _, flaws = salvage(spoil(document), OPTIONS)
+
+    assert flaws == [("a",), (raw,), ("b", raw), ("b", raw), ("b", "c"), ("d",)]
+
+
 def test_paths_of_many_flaws_are_short() -> None:
     """A million of paths of 90 names each would need a gigabyte."""
     document: Any = [BAD_UUID] * 5000

@@ -241,7 +241,7 @@ class _Salvage:
         self, start: int, end: int, place: FieldPath, failed: int
     ) -> Iterable[tuple[str, Any]]:
         """Return names and values of a container inside of a run of this size that failed."""
-        names, bounds = self._split(start, end, place)
+        names, bounds = self._split(start, end)
         values: list[Any] = []
         runs = [(0, len(names), failed)]
         while runs:
@@ -250,10 +250,12 @@ class _Salvage:
             if size <= failed // 2:
                 try:
                     values += self._decode(bounds[first], bounds[last])
+                    self._record_names(names[first:last], place)
                     continue
                 except InvalidBSON:
                     failed = size
             if last - first == 1:
+                self._record_names(names[first:last], place)
                 here = (*place, names[first])
                 values.append(self._read_value(bounds[first], bounds[last], here, failed))
             else:
@@ -261,7 +263,7 @@ class _Salvage:
                 runs += (middle, last, failed), (first, middle, failed)
         return zip(names, values, strict=True)
 
-    def _split(self, start: int, end: int, place: FieldPath) -> tuple[list[str], list[int]]:
+    def _split(self, start: int, end: int) -> tuple[list[str], list[int]]:
         """Return the names of the elements, and the positions where each begins and ends."""
         data = self._data
         position = start + _HEAD
@@ -270,7 +272,7 @@ class _Salvage:
             raise InvalidBSON("a document of another length")
         while position < end - 1:
             stop = data.index(0, position + 1)
-            names.append(self._decode_name(data[position + 1 : stop], place))
+            names.append(_decode_name(data[position + 1 : stop]))
             position = stop + 1 + size_of(data[position], data, stop + 1)
             if position >= end:
                 raise InvalidBSON("a value that is longer than its document")
@@ -283,14 +285,6 @@ class _Salvage:
         body = bytes([_ARRAY]) + _NAME + size + self._data[start:end] + b"\0\0"
         found = bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)
         return cast(list[Any], found["v"])
-
-    def _decode_name(self, raw: bytes, place: FieldPath) -> str:
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            name = _RawName(raw.decode(errors="backslashreplace"))
-            self._record((*place, name))
-            return name
 
     def _read_value(self, start: int, end: int, place: FieldPath, failed: int) -> Any:
         kind, value = self._data[start], self._data.index(0, start + 1) + 1
@@ -307,8 +301,21 @@ class _Salvage:
             return _RawBinary(raw[_HEAD + 1 :], raw[_HEAD])
         return _RawValue(raw[_HEAD:-1] if kind in _TEXTS else raw)
 
+    def _record_names(self, names: list[str], place: FieldPath) -> None:
+        if _RawName in map(type, names):
+            for name in names:
+                if not is_readable_name(name):
+                    self._record((*place, name))
+
     def _record(self, place: FieldPath) -> None:
         self.flaws.append(place if len(self.flaws) < _MAX_PATHS else place[:_DOCUMENT_PATH])
+
+
+def _decode_name(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return _RawName(raw.decode(errors="backslashreplace"))
 
 
 def find_end(data: bytes | memoryview, start: int) -> int:
