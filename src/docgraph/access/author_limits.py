@@ -207,10 +207,16 @@ class DefinitionLimits(DataInterceptor):
             METADATA_STORE,
             {"jsonSchema": {"$exists": True}},
             projection={"_id": 1},
-            limit=_MAX_BOUND,
+            limit=_MAX_BOUND + 1,
             deadline=Deadline.after_ms(_LOOK_MS),
             consistency=_PRIMARY,
         )
+        if len(bound) > _MAX_BOUND:
+            raise SecurityViolation(
+                f"the schema: more than {_MAX_BOUND} collections of the database have one, "
+                "too many to check whether its author sees all of them",
+                hint=_HINT,
+            )
         for metadata in bound:
             collection = str(metadata["_id"]).removeprefix(f"{METADATA_STORE}.")
             if await self._sees_part(exchange, (db, collection)):

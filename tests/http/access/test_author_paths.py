@@ -106,6 +106,25 @@ async def test_an_author_who_sees_all_at_another_path_binds_a_schema(
     assert reply.status == status, reply.text
 
 
+@pytest.mark.parametrize(("most", "status"), [(1_000, 201), (1, 403)])
+async def test_no_schema_is_written_if_too_many_collections_have_one(
+    service: Service, monkeypatch: pytest.MonkeyPatch, most: int, status: int
+) -> None:
+    """Those beyond the limit would not be checked."""
+    for name in ("own", "twice"):
+        bound = {"jsonSchema": {"schemaId": "s"}}
+        assert (await service.request("PUT", f"/{name}", headers=ADMIN, json=bound)).status < 300
+    await service.request("PUT", "/_schemas", headers=ADMIN)
+    await ensure_rules(service, build_rule("path-prefix('/')", "manager", mongo=MANAGED))
+    monkeypatch.setattr("docgraph.access.author_limits._MAX_BOUND", most)
+
+    reply = await service.request(
+        "PUT", f"/_schemas/s{most}?wm=upsert", headers=MANAGER, json={"type": "object"}
+    )
+
+    assert reply.status == status, reply.text
+
+
 async def test_the_schema_of_users_is_one_of_their_database(service: Service) -> None:
     """Also where the binding names that database."""
     await ensure_rules(service, build_rule("path-prefix('/users')", "manager", mongo=MANAGED))
