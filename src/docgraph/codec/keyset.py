@@ -107,6 +107,7 @@ _MAX_PATHS: Final = 31
 _MAX_STEPS: Final = 16
 _MAX_ALL_STEPS: Final = 32
 _NAN: Final = float("nan")
+_NAN_BITS: Final = 0x7C  # of the last byte of a decimal
 _LEAST: Final = float("-inf")  # of all other numbers
 # Types of one value: there is nothing to compare.
 _ALONE: Final = frozenset({"minKey", "maxKey", "undefined", "null"})
@@ -131,6 +132,8 @@ def decode_key(content: bytes) -> list[Any]:
     values, places = found.get("k"), found.get("e", [])
     if not isinstance(values, list) or not isinstance(places, list):
         raise ValueError("not a sort key")
+    if not 0 < len(values) <= _MAX_PATHS + 1 or len(places) > len(values):
+        raise ValueError("a sort key of no order")
     return [EMPTY if place in places else value for place, value in enumerate(values)]
 
 
@@ -328,5 +331,5 @@ def name_class(value: Any) -> str:
 
 def _is_nan(value: Any) -> bool:
     if isinstance(value, Decimal128):
-        return bool(value.to_decimal().is_nan())
+        return value.bid[-1] & _NAN_BITS == _NAN_BITS  # the driver cannot convert every value
     return isinstance(value, float) and isnan(value)

@@ -76,7 +76,10 @@ def _calculate(operator: str, work: Callable[[Any, Any], Any]) -> Callable[..., 
 
 def _combine(work: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     if isinstance(left, Decimal128) or isinstance(right, Decimal128):
-        return Decimal128(work(*(_to_decimal(one) for one in (left, right))))
+        try:
+            return Decimal128(work(*(_to_decimal(one) for one in (left, right))))
+        except ArithmeticError:
+            raise RequestError("the result of an update is no decimal of 34 digits") from None
     result = work(left, right)
     if isinstance(result, float):
         return result

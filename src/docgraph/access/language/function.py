@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Final
 
@@ -211,7 +211,7 @@ def number_of(value: Any) -> Decimal:
         raise NoValue("no number")
     try:
         number = value.to_decimal() if isinstance(value, Decimal128) else Decimal(str(value))
-    except InvalidOperation:
+    except ArithmeticError:
         raise NoValue("no number") from None
     if number.is_nan():
         raise NoValue("no number")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
-from math import inf
-from operator import itemgetter
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -17,9 +15,11 @@ from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
 _SMALL = 64 << 10  # characters of a value that is encoded at once
-_MANY = 1_000_000  # values whose text is counted
+_FLAT_VALUES = 100_000  # of objects that are encoded together
+_FLAT_TEXT = 1 << 20  # characters of their keys and texts
 _JSON = frozenset({bytes})
-_SCALARS = frozenset({int, float, bool, NoneType})
+_OBJECT = frozenset({dict})
+_FLAT = frozenset({str, int, float, bool, NoneType})
 
 
 class CommandRecord(NamedTuple):
@@ -202,7 +202,7 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
 
 
 def _is_small(value: Any) -> bool:
-    """Return whether a value has few parts and short texts; shared ones count each time."""
+    """Return whether a value has few parts, short keys and texts; shared ones count each time."""
     parts, size = [value], 0
     for one in parts:
         kind = type(one)
@@ -211,7 +211,11 @@ def _is_small(value: Any) -> bool:
         elif kind is dict or kind is list:
             if len(one) + len(parts) > _SLICE:
                 return False
-            parts += one.values() if kind is dict else one
+            if kind is dict:
+                size += sum(map(len, one))  # callers choose the keys: aliases
+                parts += one.values()
+            else:
+                parts += one
     return size <= _SMALL
 
 
@@ -256,7 +260,7 @@ def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
         return _separate(value) if sum(map(len, value)) + len(value) < limit else None
     slices: list[bytes] = []
     size = 1
-    for group in _slice(value, limit):
+    for group in _slice(value):
         if len(group) == 1:
             encoded = encode_parts(group[0], limit - size)
             if encoded is None:
@@ -271,57 +275,45 @@ def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
     return _separate(slices)
 
 
-def _slice(value: list[Any], limit: int) -> Iterator[list[Any]]:
+def _slice(value: list[Any]) -> Iterator[list[Any]]:
     """Yield slices of a list: small elements together, any other one alone.
 
     Values that are shared are small in memory, and copied in the text as often as they occur.
     """
-    if _count_text(value, _MANY) <= limit:
-        yield from (value[start : start + _SLICE] for start in range(0, len(value), _SLICE))
-        return
+    for start in range(0, len(value), _SLICE):
+        part = value[start : start + _SLICE]
+        if _are_flat(part):
+            yield part
+        else:
+            yield from _group_elements(part)
+
+
+def _group_elements(part: list[Any]) -> Iterator[list[Any]]:
     group: list[Any] = []
-    for one in value:
-        is_small = _is_small(one)
-        if group and (not is_small or len(group) == _SLICE):
+    for one in part:
+        if _is_small(one):
+            group.append(one)
+            continue
+        if group:
             yield group
             group = []
-        group.append(one)
-        if not is_small:
-            yield group
-            group = []
+        yield [one]
     if group:
         yield group
 
 
-def _count_text(values: Sequence[Any], most: int) -> float:
-    """Return how much text the values have, each counted as often as it occurs.
+def _are_flat(part: list[Any]) -> bool:
+    """Return whether the elements are objects of scalars, with short keys and texts in all.
 
-    Infinity if that is not known: of more than so many values, or of objects with different keys.
-    Written for many values: the work per value is done in C, one field of all objects at a time.
+    Written for many elements: the work per value is done in C.
     """
-    kinds = set(map(type, values))
-    if kinds <= _SCALARS:
-        return 0
-    if NoneType in kinds:
-        kinds.remove(NoneType)
-        values = [one for one in values if one is not None]
-    if len(kinds) > 1 or len(values) > most:
-        return inf
-    (kind,) = kinds
-    if kind is str or kind is bytes:
-        return sum(map(len, values))
-    if kind is list:
-        return inf if sum(map(len, values)) > most else _count_text([*chain(*values)], most)
-    if kind is not dict or {*map(len, values)} != {len(values[0])}:
-        return inf
-    try:
-        fields = [list(map(itemgetter(key), values)) for key in values[0]]
-    except KeyError:
-        return inf
-    total = 0.0
-    for one in fields:
-        total += _count_text(one, most // len(fields))
-    return total
+    if not _OBJECT.issuperset(map(type, part)) or sum(map(len, part)) > _FLAT_VALUES:
+        return False
+    values = [*chain.from_iterable(map(dict.values, part))]
+    if not _FLAT.issuperset(map(type, values)):
+        return False
+    texts = (one for one in values if type(one) is str)
+    return sum(map(len, chain(chain.from_iterable(part), texts))) <= _FLAT_TEXT
 
 
 def _separate(items: list[bytes]) -> list[bytes]:

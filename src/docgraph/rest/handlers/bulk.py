@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from docgraph.codec import JsonMode, encode
 from docgraph.codec.bson_types import ObjectId
+from docgraph.codec.equality import equality_key
 from docgraph.exchange import (
     Answer,
     Body,
@@ -228,6 +229,7 @@ HANDLERS: Handlers = {
 
 
 _MISSING_ONE: Final = "The document's ETag must be provided using the 'If-Match' header."
+_MAX_ALIKE: Final = 100  # texts that are compared by a collation, each with one query
 _WRONG_ONE: Final = "the ETag of the document is not one that the request admits"
 
 
@@ -300,8 +302,13 @@ async def _find_etags(
     stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
     if not stored.keys() <= wanted.keys():
         # Equal to the database, and not the same: numbers of other types, texts by a collation.
-        for key, id in wanted.items():
-            if key not in stored and (alike := await find({"$eq": id}, 1)):
+        equal = {equality_key(one["_id"]): one.get(ETAG) for one in found}
+        missing = {key: id for key, id in wanted.items() if key not in stored}
+        same = {key: equality_key(id) for key, id in missing.items()}
+        stored |= {key: equal[one] for key, one in same.items() if one in equal}
+        texts = [key for key, id in missing.items() if key not in stored and isinstance(id, str)]
+        for key in texts[:_MAX_ALIKE]:
+            if alike := await find({"$eq": wanted[key]}, 1):
                 stored[key] = alike[0].get(ETAG)
     return stored
 

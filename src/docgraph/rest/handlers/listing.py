@@ -121,16 +121,17 @@ def parse_token(order: SortOrder, token: str) -> PageStart:
     try:
         content = urlsafe_b64decode(token + "=" * (-len(token) % 4))
         signature, skip, encoded = content.split(b"\0", 2)
+        if signature != _signature(order).encode():
+            raise _illegal("it belongs to another sort")
         place = PageStart(decode_key(encoded) if encoded else None, int(skip))
         for value in place.key or ():
             _check_depth(value, _MAX_DEPTH)
             name_class(value)
     except ValueError:
         raise _illegal("it is not one of ours") from None
-    if signature != _signature(order).encode():
-        raise _illegal("it belongs to another sort")
-    if not 0 <= place.skip <= _MAX_SKIPPED or len(place.key or order) != len(order):
-        raise _illegal("it is not one of ours, or belongs to another sort")
+    is_whole = place.key is None or len(place.key) == len(order)
+    if not is_whole or not 0 <= place.skip <= _MAX_SKIPPED:
+        raise _illegal("it is not one of ours")
     return place
 
 

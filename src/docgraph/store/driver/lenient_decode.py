@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -27,6 +28,7 @@ Options = CodecOptions[Document]
 
 _MAX_REPORTED: Final = 10  # documents of one answer
 _MAX_PATHS: Final = 1000  # of further flaws, only the document is stored
+_FEW: Final = 8  # values that are decoded one by one after they failed together
 _DOCUMENT_PATH: Final = 3  # cursor.firstBatch.<index>
 _LONGEST: Final = 200
 _LENGTH: Final = struct.Struct("<i")
@@ -246,18 +248,21 @@ class _Salvage:
         runs = [(0, len(names), failed)]
         while runs:
             first, last, failed = runs.pop()
-            size = bounds[last] - bounds[first]
+            size, has_failed = bounds[last] - bounds[first], False
             if size <= failed // 2:
                 try:
                     values += self._decode(bounds[first], bounds[last])
                     self._record_names(names[first:last], place)
                     continue
                 except InvalidBSON:
-                    failed = size
+                    failed, has_failed = size, True
             if last - first == 1:
                 self._record_names(names[first:last], place)
                 here = (*place, names[first])
-                values.append(self._read_value(bounds[first], bounds[last], here, failed))
+                at = bounds[first], bounds[last]
+                values.append(self._read_value(*at, here, failed, has_failed=has_failed))
+            elif last - first <= _FEW:
+                runs += ((one, one + 1, failed) for one in reversed(range(first, last)))
             else:
                 middle = (first + last) // 2
                 runs += (middle, last, failed), (first, middle, failed)
@@ -286,16 +291,18 @@ class _Salvage:
         found = bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)
         return cast(list[Any], found["v"])
 
-    def _read_value(self, start: int, end: int, place: FieldPath, failed: int) -> Any:
+    def _read_value(
+        self, start: int, end: int, place: FieldPath, failed: int, *, has_failed: bool
+    ) -> Any:
         kind, value = self._data[start], self._data.index(0, start + 1) + 1
         if kind == _OBJECT:
             return dict(self.read(value, end, place, failed))
         if kind == _ARRAY:
             return [value for _, value in self.read(value, end, place, failed)]
-        try:
-            return self._decode(start, end)[0]
-        except InvalidBSON:
-            self._record(place)
+        with suppress(InvalidBSON):
+            if not has_failed:
+                return self._decode(start, end)[0]
+        self._record(place)
         raw = self._data[value:end]
         if kind == _BINARY:
             return _RawBinary(raw[_HEAD + 1 :], raw[_HEAD])
