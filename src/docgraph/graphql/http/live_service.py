@@ -22,7 +22,7 @@ from docgraph.exchange.errors import (
     StoreError,
     Unauthenticated,
 )
-from docgraph.exchange.exchange import AdmittedApp
+from docgraph.exchange.exchange import Admission
 from docgraph.exchange.origin import check_socket_origin
 from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.graphql.errors import OperationRefused
@@ -283,7 +283,7 @@ class LiveService:
         return session
 
 
-def _admission_of(exchange: Exchange) -> AdmittedApp:
+def _admission_of(exchange: Exchange) -> Admission:
     assert exchange.admission is not None  # noqa: S101 - the request came through the pipeline
     return exchange.admission
 
