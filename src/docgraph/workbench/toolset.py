@@ -38,7 +38,7 @@ from docgraph.store import Store
 from docgraph.store.catalog import Inventory
 from docgraph.store.guard.row_filters import RowFilter
 from docgraph.store.names import SCHEMA_STORE
-from docgraph.workbench.advise.advice import Advice, record_broken
+from docgraph.workbench.advise.advice import Advice, advise_broken
 from docgraph.workbench.advise.advise import AdviceScope, advise, find_places
 from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.infer.existing_definition import Existing, read_existing
@@ -209,7 +209,7 @@ class Advising:
             except StoreUnavailable:
                 raise
             except DocgraphError as error:
-                broken.append(record_broken(str(entry.id), error))
+                broken.append(advise_broken(str(entry.id), error))
                 continue
             if app is not None and await self._may_read(exchange, app):
                 apps.append(app)

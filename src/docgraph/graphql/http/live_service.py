@@ -230,7 +230,7 @@ class LiveService:
 
     async def _authorize_post(self, outer: Exchange, body: bytes) -> Exchange:
         path = outer.request.raw_path.decode("latin-1")
-        inner = self._dry_run.check_post(outer, path, body, outer.account)
+        inner = self._dry_run.build_post(outer, path, body, outer.account)
         decision = await self._dry_run.authorize(inner, outer)
         if decision.allowed:
             return inner
@@ -320,7 +320,7 @@ def _find_user(exchange: Exchange) -> str:
 class DryRun(Protocol):
     """The provider `imagined-requests`: authorizes requests that no one has sent."""
 
-    def check_post(
+    def build_post(
         self, outer: Exchange, path: str, body: bytes, account: Account | None
     ) -> Exchange:
         """Return the exchange of a JSON POST by `account` to the encoded path.
