@@ -145,8 +145,8 @@ class Exchange:
 
 
 @contextmanager
-def ending_visit(exchange: Exchange) -> Iterator[None]:
-    """End the `visit` of a request that is rejected."""
+def releasing_rate_limit(exchange: Exchange) -> Iterator[None]:
+    """End the `visit`, which counts in rate limits, of a request that is rejected."""
     try:
         yield
     except BaseException:

@@ -65,11 +65,11 @@ class Limiter:
         if route is not None and route.is_probe:
             return
         client = exchange.request.connection.client
-        exchange.visit = CountedVisit(self, _group_address(client[0]) if client else "")
+        exchange.visit = RequestRateLimit(self, _group_address(client[0]) if client else "")
         exchange.visit.arrive()
 
 
-class CountedVisit:
+class RequestRateLimit:
     """The counts of one request; call `end` in any case."""
 
     __slots__ = ("_address", "_answers", "_held", "_limiter")
