@@ -1,4 +1,4 @@
-"""Metrics counted from events, with prometheus_client.
+"""Meters: events to prometheus_client metrics, with bounded labels.
 
 Labels have few values: the name of a service, never a path; a name of docgraph, never one from a
 caller. `_Children` bounds them even so. This module imports prometheus_client, which decides on
