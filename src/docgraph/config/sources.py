@@ -1,4 +1,4 @@
-"""Configuration sources: built-in defaults < file < overrides file < variable < `--set`.
+"""Configuration sources: defaults < file < overrides file < environment variable < `--set`.
 
 `load` reads all of them and never raises: problems of a source are stored in the tree, so that
 `decode` can report them together with everything else.
