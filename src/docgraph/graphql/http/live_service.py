@@ -49,7 +49,7 @@ from docgraph.graphql.live.run_schedule import RunSchedule
 from docgraph.graphql.live.shared_answers import SharedAnswers
 from docgraph.graphql.sections import GraphqlLive
 from docgraph.observe import emit
-from docgraph.observe.event import LiveQueryChanged
+from docgraph.observe.engine_events import LiveQueryChanged
 from docgraph.plugins.kinds import Decision
 from docgraph.runtime import Generations, Tasks
 from docgraph.runtime.open_streams import (

@@ -19,7 +19,7 @@ from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit
-from docgraph.observe.event import CallersLimited, RequestLimited
+from docgraph.observe.engine_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets, Instance, Quota, RateRequest, RateResult
 from docgraph.server.rate_limits.sections import CallerLimit, CallerLimits
 from docgraph.server.routes import Route
