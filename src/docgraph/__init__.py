@@ -78,7 +78,7 @@ if TYPE_CHECKING:
         UpgradeRequired,
         UrlTooLong,
     )
-    from docgraph.exchange.exchange import AdmittedApp, Transaction, Visit
+    from docgraph.exchange.exchange import Admission, Transaction, Visit
     from docgraph.plugins.kinds import (
         ABSENT,
         Absent,
@@ -108,7 +108,7 @@ __all__ = [
     "Absent",
     "Accepted",
     "Account",
-    "AdmittedApp",
+    "Admission",
     "Answer",
     "AnswerTooLarge",
     "AuthMechanism",

@@ -44,7 +44,7 @@ from docgraph.exchange import (
 )
 from docgraph.graphql.apps.apps import Apps
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import BackgroundFailed
 from docgraph.plugins.kinds import Kind, Plugin
 from docgraph.plugins.kinds import Service as PluginService

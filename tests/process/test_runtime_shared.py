@@ -143,7 +143,7 @@ COUNT = """
     from pathlib import Path
     from docgraph.observe import emit, prometheus
     from docgraph.observe.events import *
-    from docgraph.observe.event import WorkerLost
+    from docgraph.observe.engine_events import WorkerLost
 
     def count(requests, up):
         prometheus.open_metrics("1")

@@ -60,7 +60,7 @@ class RequestDryRun:
                 return service
         return None
 
-    def check_get(self, outer: Exchange, path: str, method: str = "GET") -> Exchange:
+    def build_get(self, outer: Exchange, path: str, method: str = "GET") -> Exchange:
         """Build a request without a body by the caller of `outer`.
 
         `path` is encoded, and may have parameters that identify the resource.
@@ -75,7 +75,7 @@ class RequestDryRun:
         )
         return self.enter(Exchange(request, outer.id), outer.account)
 
-    def check_post(
+    def build_post(
         self, outer: Exchange, path: str, body: bytes, account: Account | None
     ) -> Exchange:
         """Build a POST of JSON by `account` to the encoded path, within the deadline of `outer`."""
@@ -145,7 +145,7 @@ class RequestDryRun:
         The hypothetical request has the same origin as the current one, so that vetoers decide
         alike.
         """
-        other = self.check_get(exchange, path)
+        other = self.build_get(exchange, path)
         if not other.service:
             return "", None
         decision = await self.find_decision(other)

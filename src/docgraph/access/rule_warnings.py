@@ -160,7 +160,7 @@ class Comparison:
             if permission.namespace in set(find_namespaces(document)):
                 other = await self._permit(exchange, "graphql", "POST", f"{base}/{uri}")
                 if other is not None and permission.namespace not in other.read_filters:
-                    yield _record(permission.namespace, permission, uri, other)
+                    yield _describe_gap(permission.namespace, permission, uri, other)
 
     async def _compare_app(self, exchange: Exchange) -> AsyncIterator[str]:
         own = exchange.permission
@@ -172,7 +172,7 @@ class Comparison:
             for namespace in sorted(set(find_namespaces(document)) - own.read_filters.keys()):
                 other = await self._permit(exchange, "mongo", "GET", self._find_path(namespace))
                 if other is not None and namespace in other.read_filters:
-                    yield _record(namespace, other, uri, own)
+                    yield _describe_gap(namespace, other, uri, own)
 
     async def _permit(
         self, exchange: Exchange, service: str, method: str, path: str | None
@@ -235,7 +235,7 @@ def find_namespaces(value: Any, db: str | None = None) -> Iterator[str]:
         yield from find_namespaces(inner, db)
 
 
-def _record(namespace: str, rest: Permission, uri: str, graphql: Permission) -> str:
+def _describe_gap(namespace: str, rest: Permission, uri: str, graphql: Permission) -> str:
     return (
         f"the rows of {namespace} are filtered in REST by the rule {rest.rule}, and not in the "
         f"GraphQL app {uri}, which the rule {graphql.rule} opens: give that rule "

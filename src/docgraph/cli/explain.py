@@ -129,7 +129,7 @@ def _read_variables(text: str) -> dict[str, Any]:
 
 
 def _print(ran: Ran, verdicts: list[CommandVerdict]) -> None:
-    from docgraph.graphql.freshness.explain_freshness import render_freshness
+    from docgraph.graphql.freshness.recorder import render_freshness
 
     click.echo(ran.plan.explain())
     for command in ran.result.commands:

@@ -33,7 +33,7 @@ _ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"} | 
 _SURROGATES = range(0xD800, 0xE000)
 _HIGH_SURROGATES = range(0xD800, 0xDC00)
 _LOW_SURROGATES = range(0xDC00, 0xE000)
-_END = ""  # the result of `_peek` at the end of the text
+_END = ""  # the result of `_next` at the end of the text
 
 
 def parse(text: str, *, max_depth: int, typed: bool = True) -> Any:

@@ -45,7 +45,7 @@ class ConfigTree:
         node = self.find(path)
         return node is not None and node.value is not None
 
-    def place(self, path: str) -> Origin:
+    def find_origin(self, path: str) -> Origin:
         """Return where the value at a path, or else its nearest parent, was set."""
         while path:
             if node := self.find(path):
@@ -190,7 +190,7 @@ def read_entry(
     return Override(entry.path, parsed.node), parsed.problems
 
 
-def place(
+def apply_override(
     root: ConfigNode,
     override: Override,
     default_list: Callable[[tuple[Step, ...]], ConfigNode | None],

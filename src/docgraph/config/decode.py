@@ -122,7 +122,7 @@ class _Decoding:
         try:
             self.done[name] = msgspec.convert(values, section)
         except msgspec.ValidationError as error:
-            place, path = str(self.tree.place(f"/{name}")), f"/{name}"
+            place, path = str(self.tree.find_origin(f"/{name}")), f"/{name}"
             self.problems.append(Problem(place, path, f"does not fit: {str(error).lower()}"))
 
     def read_section(self, name: str, section: type[Section]) -> dict[str, Any]:

@@ -139,7 +139,7 @@ class View:
             if self.tree.is_set(candidate):
                 path = candidate
                 break
-        return Problem(str(self.tree.place(path)), path, message, hint)
+        return Problem(str(self.tree.find_origin(path)), path, message, hint)
 
     def compare(self, section: Section, low: str, high: str) -> Iterator[Problem]:
         """Check that the default is within the limit; null is no limit."""

@@ -1,4 +1,4 @@
-"""Configuration sources: built-in defaults < file < overrides file < variable < `--set`.
+"""Configuration sources: defaults < file < overrides file < environment variable < `--set`.
 
 `load` reads all of them and never raises: problems of a source are stored in the tree, so that
 `decode` can report them together with everything else.
@@ -23,8 +23,8 @@ from docgraph.config.config_tree import (
     Override,
     OverrideText,
     PathError,
+    apply_override,
     parse_entries,
-    place,
     read_entry,
 )
 from docgraph.config.nearest import find_nearest
@@ -198,7 +198,7 @@ class _Loading:
 
     def _apply(self, override: Override, origin: Origin) -> None:
         try:
-            self.root = place(self.root, override, self._find_default_list)
+            self.root = apply_override(self.root, override, self._find_default_list)
         except PathError as error:
             self._report(origin, override.path, str(error))
 
@@ -234,7 +234,7 @@ def locate(problem: Problem, tree: ConfigTree) -> Problem:
     """Return the problem with file and line, where they are missing."""
     if problem.origin != CONFIGURATION:
         return problem
-    return replace(problem, origin=str(tree.place(problem.path)))
+    return replace(problem, origin=str(tree.find_origin(problem.path)))
 
 
 def read_text(file: Path, option: str) -> str:

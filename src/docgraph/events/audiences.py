@@ -22,7 +22,7 @@ from docgraph.exchange.close_reason import FAILED, HISTORY_LOST, CloseReason
 from docgraph.exchange.data import Filter
 from docgraph.exchange.errors import ResumePointLost
 from docgraph.observe import emit
-from docgraph.observe.event import StreamFailed
+from docgraph.observe.engine_events import StreamFailed
 from docgraph.store import Store
 from docgraph.store.change_stream import ResumeToken
 from docgraph.store.exact import to_bytes

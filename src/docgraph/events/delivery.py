@@ -22,7 +22,7 @@ from docgraph.exchange import DocgraphError
 from docgraph.exchange.close_reason import TOO_SLOW
 from docgraph.exchange.errors import Overloaded, StoreUnavailable
 from docgraph.observe import emit
-from docgraph.observe.event import StreamStageFailed, StreamTold
+from docgraph.observe.engine_events import StreamStageFailed, StreamTold
 from docgraph.runtime import cancel_until_over
 
 _ROOM_PAUSE: Final = 0.01

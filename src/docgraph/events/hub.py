@@ -19,7 +19,7 @@ from docgraph.events.subscription_key import identify
 from docgraph.exchange import Snapshot, Subscription
 from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
-from docgraph.observe.event import StreamCursors
+from docgraph.observe.engine_events import StreamCursors
 from docgraph.runtime.cache import LoadingCache
 from docgraph.store import Store
 from docgraph.store.change_stream import ResumeToken

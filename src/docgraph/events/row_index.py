@@ -21,7 +21,7 @@ from docgraph.codec.equality import SINGLE_TYPES, EqualityKey, candidate_keys, e
 from docgraph.exchange.data import Document, FieldPath, Filter
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
-from docgraph.observe.event import StreamIndexWrong, StreamSampled
+from docgraph.observe.engine_events import StreamIndexWrong, StreamSampled
 from docgraph.store.exact import normalize
 
 _MAX_VALUES: Final = 1000  # of one filter

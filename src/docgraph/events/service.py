@@ -32,7 +32,7 @@ from docgraph.exchange.errors import RequestError
 from docgraph.exchange.origin import check_socket_origin
 from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.observe import emit
-from docgraph.observe.event import StreamClient
+from docgraph.observe.engine_events import StreamClient
 from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks, cancel_until_over
 from docgraph.runtime.open_streams import Reauthorizer, StreamLimits

@@ -233,7 +233,7 @@ class Source:
                 if raw is None:
                     token = events.resume_token or token
                     break
-                records.append(self._record(raw))
+                records.append(self._build_record(raw))
                 size += records[-1].size
                 token = records[-1].token
                 if records[-1].position >= channel.log.floor:
@@ -264,7 +264,7 @@ class Source:
             key.db, key.collection, match=key.shared, images=key.images, resume_after=token
         )
 
-    def _record(self, raw: RawEvent) -> ChangeRecord:
+    def _build_record(self, raw: RawEvent) -> ChangeRecord:
         return ChangeRecord(raw, partial(self._store.streams.decode, db=self._key.db))
 
     async def _run(self) -> None:
@@ -336,7 +336,7 @@ class Source:
                 continue
             pause = _FIRST_PAUSE
             if raw is not None:
-                record = self._record(raw)
+                record = self._build_record(raw)
                 self._received = record.token
                 await self._queue.put(record)
                 count += 1

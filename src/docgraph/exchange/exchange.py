@@ -40,7 +40,7 @@ class Permission:
     variables: frozenset[str] = frozenset()
 
 
-class AdmittedApp(Protocol):
+class Admission(Protocol):
     """Authentication and authorization for long responses and for the requests of a batch."""
 
     async def readmit(
@@ -124,7 +124,7 @@ class Exchange:
     answer: Answer | None = None
     headers: list[tuple[str, str]] = field(default_factory=list)
     attributes: dict[str, Any] = field(default_factory=dict)
-    admission: AdmittedApp | None = None
+    admission: Admission | None = None
     visit: Visit | None = None
     is_renewal: bool = False
     is_entry: bool = False
@@ -145,8 +145,8 @@ class Exchange:
 
 
 @contextmanager
-def ending_visit(exchange: Exchange) -> Iterator[None]:
-    """End the `visit` of a request that is rejected."""
+def releasing_rate_limit(exchange: Exchange) -> Iterator[None]:
+    """End the `visit`, which counts in rate limits, of a request that is rejected."""
     try:
         yield
     except BaseException:

@@ -24,7 +24,7 @@ from docgraph.observe.events import ToolCalled
 _MAX_TOOLS: Final = 40
 _LONGEST_LIST: Final = 32_768  # bytes
 # Rejected for callers whom `graphql.operations-only` restricts.
-_FOR_THE_FREE: Final = frozenset(
+_FREE_QUERY_TOOLS: Final = frozenset(
     {"get_schema", "search_schema", "validate_query", "explain_query", "run_query"}
 )
 
@@ -46,7 +46,7 @@ class Toolbox:
         own = (await self.operations.list_tools(call, _MAX_TOOLS)).values()
         always = list(self._always.values())
         if self._is_bound(call.exchange.account):
-            always = [tool for tool in always if tool.name not in _FOR_THE_FREE]
+            always = [tool for tool in always if tool.name not in _FREE_QUERY_TOOLS]
         tools = [*always, *own]
         if len(tools) > _MAX_TOOLS or sum(len(one.rendered) for one in tools) > _LONGEST_LIST:
             return [*always, *self._stand_in.values()]

@@ -1,7 +1,7 @@
 """Events: the closed list of everything that docgraph logs, counts and traces.
 
 Code creates one of these and passes it to `docgraph.observe.emit`; log and metrics listen and
-decide how to use it. The events of `event.py` are part of the list. An event has plain facts and
+decide how to use it. Those of `engine_events.py` are part of the list. An event has plain facts and
 never a secret: no header, no body, no query string, no token. `docs/reference/logging.md` lists
 them all, and a test checks that it is complete.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import docgraph.observe.engine_events  # noqa: F401 - `EVENTS` contains its events
 from docgraph.observe.event import Event, Level
 from docgraph.observe.tracing import RequestTrace
 
@@ -399,5 +400,5 @@ class ObserverFailed(Event, frozen=True):
     error: BaseException
 
 
-# All of the above, and those of `event.py`.
+# All of the above, and those of `engine_events.py`.
 EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())

@@ -1,4 +1,4 @@
-"""Metrics counted from events, with prometheus_client.
+"""Meters: events to prometheus_client metrics, with bounded labels.
 
 Labels have few values: the name of a service, never a path; a name of docgraph, never one from a
 caller. `_Children` bounds them even so. This module imports prometheus_client, which decides on
@@ -28,13 +28,12 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
 from docgraph.observe import events, subscribe, unsubscribe
-from docgraph.observe.event import (
+from docgraph.observe.engine_events import (
     CacheDropped,
     CacheLag,
     CacheSize,
     CacheUsed,
     CommandFinished,
-    Event,
     LiveQueryChanged,
     LiveQueryRun,
     LoadShed,
@@ -46,6 +45,7 @@ from docgraph.observe.event import (
     StreamTold,
     WorkerLost,
 )
+from docgraph.observe.event import Event
 from docgraph.observe.metric_list import (
     METHODS,
     METRICS,

@@ -1,4 +1,4 @@
-"""Prometheus metrics, counted from the events and summed over all workers.
+"""Prometheus metrics of all workers: open, collect, render.
 
 With several workers the parent calls `prepare_multiprocess` before it starts them, and each of them
 calls `join_multiprocess`. Each process then writes its numbers to files in that directory, and the

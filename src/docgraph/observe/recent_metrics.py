@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from docgraph.observe import prometheus
-from docgraph.observe.event import Event, OperationFinished
+from docgraph.observe.engine_events import OperationFinished
+from docgraph.observe.event import Event
 from docgraph.observe.metric_list import SECONDS
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from docgraph.exchange.errors import DefinitionError
 from docgraph.graphql.definition.definition import read_operations, read_uri
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.endpoints import CollectionPaths, Mounted
-from docgraph.plugins.check import stands_at
+from docgraph.plugins.check import has_method_for
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.pipelines import Aggregation, find_aggregation
 from docgraph.rest.schema_store import load_schema
@@ -101,7 +101,7 @@ class Surveyor:
         setting = metadata.get("jsonSchema")
         resource = Resource(ResourceType.COLLECTION, *namespace)
         is_whole = any(
-            stands_at(type(one), DataPoint.BEFORE_WRITE)
+            has_method_for(type(one), DataPoint.BEFORE_WRITE)
             and one.wants_whole_documents
             and one.resolve(resource)
             for one in self.writers()

@@ -28,7 +28,7 @@ _METHODS: Final[Mapping[DataPoint, str]] = MappingProxyType(
 )
 
 
-def stands_at(interceptor: type[object], point: DataPoint) -> bool:
+def has_method_for(interceptor: type[object], point: DataPoint) -> bool:
     """Return whether the class has its own method for that point."""
     method = getattr(interceptor, _METHODS[point], None)
     return method is not None and method is not getattr(DataInterceptor, _METHODS[point])
@@ -47,7 +47,7 @@ def check_points(found: FoundPlugin) -> None:
             f"{title} has a method `intercept`, which is no longer called",
             hint=f"write {' or '.join(map(_describe, known))} in its place, and take out `point`",
         )
-    if not any(stands_at(plugin, point) for point in DataPoint):
+    if not any(has_method_for(plugin, point) for point in DataPoint):
         raise StartupError(
             f"{title} has none of the methods of a data interceptor",
             hint=f"write one or more of {', '.join(map(_describe, DataPoint))}",

@@ -60,7 +60,7 @@ class CollectionsUpdater(Initializer):
         self._is_needed = mongo.enabled
         versions = Versions(store, graphql.db, METADATA_STORE)
         self.versions = VersionFollower(
-            self.name, store, versions, instance, take=self._forget, is_noted=False
+            self.name, store, versions, instance, take=self._forget, is_recorded=False
         )
 
     async def initialize(self) -> None:

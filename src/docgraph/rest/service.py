@@ -25,7 +25,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import NotFound, NotSupported, StoreError, StoreRejected
 from docgraph.graphql.sections import Graphql
-from docgraph.plugins.check import stands_at
+from docgraph.plugins.check import has_method_for
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.rest.call import Context, GetDryRun, Handlers, RestCall, RestHandler
@@ -122,7 +122,9 @@ class MongoService(Service):
         others = [one for one in self._registry.of_kind(Kind.SERVICE) if one is not self]
         self._context = replace(
             self._context,
-            writers=tuple(one for one in writers if stands_at(type(one), DataPoint.BEFORE_WRITE)),
+            writers=tuple(
+                one for one in writers if has_method_for(type(one), DataPoint.BEFORE_WRITE)
+            ),
             services=tuple(self._find_path(one) for one in others),
             resolvers=Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER)),
         )

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from docgraph import __version__
 from docgraph.observe import emit
-from docgraph.observe.event import NativeIgnored
+from docgraph.observe.engine_events import NativeIgnored
 
 VARIABLE: Final = "DOCGRAPH_NATIVE"
 _MODULE: Final = "docgraph_native"

@@ -256,7 +256,7 @@ class Docgraph:
             path = "/events/max-cursors"
             emit(
                 ConfigWarning(
-                    str(self._prepared.tree.place(path)),
+                    str(self._prepared.tree.find_origin(path)),
                     path,
                     f"the workers may open {needed} connections to the database, it allows {free}",
                     "lower it, mclient.max-pool-size or core.workers, or raise "

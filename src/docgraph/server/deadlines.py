@@ -45,7 +45,7 @@ class RequestDeadlines:
             return Deadline(patience=patience)
         return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
 
-    def asking_who(self, route: Route | None) -> AbstractContextManager[None]:
+    def limit_authentication(self, route: Route | None) -> AbstractContextManager[None]:
         """Limit the time of authentication on routes that answer the same to every caller."""
         if route is None or not route.is_for_everybody:
             return _NEEDED
@@ -57,7 +57,7 @@ class RequestDeadlines:
         with suppress(*unknown), self._wheel.until(time.monotonic() + _BRIEFLY):
             yield
 
-    def examining(self, exchange: Exchange) -> Timeout:
+    def limit_authorization(self, exchange: Exchange) -> Timeout:
         """Limit the time to look up users and rules by the waiting time and the time limit."""
         deadline = exchange.deadline
         until, now = inf if deadline.at is None else deadline.at, time.monotonic()

@@ -16,7 +16,7 @@ from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import Forbidden
-from docgraph.exchange.exchange import ending_visit
+from docgraph.exchange.exchange import releasing_rate_limit
 from docgraph.exchange.origin import OriginPolicy
 from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
@@ -34,39 +34,39 @@ class Pipeline:
     """Runs the stages of a request and returns its answer. Never raises."""
 
     _routes: Routes
-    _authenticator: AuthenticateStage
+    _authentication: AuthenticateStage
     _authorization: Authorization
     _interception: Interception
     _parser: Parser
     _offload: Offload
-    _pages: OriginPolicy
-    _bounds: RequestDeadlines
+    _origins: OriginPolicy
+    _deadlines: RequestDeadlines
     _limiter: Limiter | None
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Return the answer, or the response to any error."""
         route = self._routes.find(exchange.request)
         try:
-            answer = await self._walk(exchange, route)
+            answer = await self._run_stages(exchange, route)
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
-            answer = render(error, exchange, route, self._authenticator)
+            answer = render(error, exchange, route, self._authentication)
         finally:
             if exchange.visit is not None:
                 exchange.visit.end(exchange)
         answer.headers.extend(exchange.headers)
         return answer
 
-    async def _walk(self, exchange: Exchange, route: Route | None) -> Answer:
-        early = await self._descend(exchange, route)
+    async def _run_stages(self, exchange: Exchange, route: Route | None) -> Answer:
+        early = await self._run_to_service(exchange, route)
         if early is not None:
             return early
         try:
             exchange.answer = await serve(exchange, route)
         except (Exception, SystemExit) as error:
-            exchange.answer = render(error, exchange, route, self._authenticator)
+            exchange.answer = render(error, exchange, route, self._authentication)
         return await self._interception.run(Point.RESPONSE, exchange) or exchange.answer
 
-    async def _descend(self, exchange: Exchange, route: Route | None) -> Answer | None:
+    async def _run_to_service(self, exchange: Exchange, route: Route | None) -> Answer | None:
         """Run stages 2 to 5; returns an answer if an interceptor supplies one."""
         self._prepare(exchange, route)
         if self._limiter is not None:
@@ -74,7 +74,7 @@ class Pipeline:
         early = await self._interception.run(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await self._examine(exchange, route)
+        await self._authorize_request(exchange, route)
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
     async def readmit(
@@ -86,13 +86,13 @@ class Pipeline:
         self._prepare(again, route)
         if is_counted and self._limiter is not None:
             self._limiter.receive(again, route)
-        with ending_visit(again):
-            await self._interception.surround(again, lambda: self._examine(again, route))
+        with releasing_rate_limit(again):
+            await self._interception.surround(again, lambda: self._authorize_request(again, route))
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
         """Run a batch entry, whose caller is authenticated, up to its service; None: continue."""
-        return await self._descend(exchange, self._routes.find(exchange.request))
+        return await self._run_to_service(exchange, self._routes.find(exchange.request))
 
     async def serve_entry(self, exchange: Exchange) -> Answer:
         """Return the entry's answer; raises its error."""
@@ -102,10 +102,10 @@ class Pipeline:
         """Return the entry's answer after the interceptors."""
         return await self._interception.run(Point.RESPONSE, exchange)
 
-    async def _examine(self, exchange: Exchange, route: Route | None) -> None:
+    async def _authorize_request(self, exchange: Exchange, route: Route | None) -> None:
         """Run stages 2 to 4, which answer nothing yet."""
-        with self._bounds.examining(exchange):
-            with self._bounds.asking_who(route):
+        with self._deadlines.limit_authorization(exchange):
+            with self._deadlines.limit_authentication(route):
                 await self._identify(exchange)
             if exchange.visit is not None:
                 exchange.visit.identify(exchange.account)
@@ -114,7 +114,7 @@ class Pipeline:
             await self._admit(exchange, secured=is_secured and not exchange.is_authorized_later)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
-        exchange.request.pages, exchange.request.offload = self._pages, self._offload
+        exchange.request.pages, exchange.request.offload = self._origins, self._offload
         exchange.admission = self
         if route is not None:
             exchange.service = route.service.name
@@ -123,16 +123,16 @@ class Pipeline:
             if route is not None:
                 exchange.request.body_limit = route.service.max_body_size
             exchange.request.parser = self._parser
-            exchange.deadline = self._bounds.find_deadline(exchange, route)
+            exchange.deadline = self._deadlines.find_deadline(exchange, route)
 
     async def _identify(self, exchange: Exchange) -> None:
         """Run stage 2: authentication."""
         if exchange.request.method == "OPTIONS" or exchange.is_entry:
             return
-        authentication = await self._authenticator.authenticate(exchange)
+        authentication = await self._authentication.authenticate(exchange)
         exchange.account = exchange.request.account = authentication.account
         if authentication.refused:
-            await self._interception.reject(exchange, self._authenticator.challenge(exchange))
+            await self._interception.reject(exchange, self._authentication.challenge(exchange))
 
     async def _admit(self, exchange: Exchange, *, secured: bool) -> None:
         """Run stage 4: authorization."""
@@ -145,6 +145,6 @@ class Pipeline:
             exchange.permission = decision.permission
             return
         if exchange.account is None:
-            await self._interception.reject(exchange, self._authenticator.challenge(exchange))
+            await self._interception.reject(exchange, self._authentication.challenge(exchange))
         emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
         await self._interception.reject(exchange, Forbidden(decision.reason))

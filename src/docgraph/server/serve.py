@@ -22,7 +22,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.exchange.markup import MEDIA_TYPE
 from docgraph.observe import emit
-from docgraph.observe.event import LoadShed, QueryFailed
+from docgraph.observe.engine_events import LoadShed, QueryFailed
 from docgraph.observe.events import RequestFailed
 from docgraph.observe.text import render_cause
 from docgraph.plugins.kinds import Service

@@ -21,7 +21,7 @@ from docgraph.exchange import (
 )
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
-from docgraph.plugins.check import stands_at
+from docgraph.plugins.check import has_method_for
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store.driver.portions import Take
 
@@ -57,7 +57,7 @@ class Interceptors:
         self._after_write = self._standing_at(DataPoint.AFTER_WRITE)
 
     def _standing_at(self, point: DataPoint) -> list[DataInterceptor]:
-        return [one for one in self._installed if stands_at(type(one), point)]
+        return [one for one in self._installed if has_method_for(type(one), point)]
 
     def before_read(
         self, exchange: Exchange | None, resource: Resource, read: Read

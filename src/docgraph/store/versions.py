@@ -37,9 +37,9 @@ PATIENCE: Final = 5.0  # seconds that a writer waits for the instances
 _PAUSE: Final = 0.1
 _RECENT_SECONDS: Final = 10  # an instance that was seen within this time counts as running
 _KEPT_SECONDS: Final = 60
-_LOOK_EVERY: Final = 1.0
-_NOTE_EVERY: Final = 4.0
-_MAX_NOTES: Final = 200
+_POLL_EVERY: Final = 1.0
+_RECORD_EVERY: Final = 4.0
+_MAX_RECORDS: Final = 200
 _LOOK_MS: Final = 2_000
 _LEAVE_MS: Final = 1_000
 
@@ -146,7 +146,7 @@ class Versions:
         }
         is_other = {"$ne": ["$$this.instance", instance.id]}
         others = _filter_notes({"$and": [is_other, _is_younger(_KEPT_SECONDS)]})
-        notes = {"$slice": [{"$concatArrays": [others, [mine]]}, -_MAX_NOTES]}
+        notes = {"$slice": [{"$concatArrays": [others, [mine]]}, -_MAX_RECORDS]}
         await self._update(pipeline=({"$set": {"instances": notes}},), upsert=True)
 
     async def leave(self, instance: Instance) -> None:
@@ -177,14 +177,14 @@ class VersionFollower:
         instance: Instance,
         *,
         take: Callable[[], Awaitable[None]],
-        is_noted: bool = True,
+        is_recorded: bool = True,
     ) -> None:
         self._name = name
         self._store = store
         self._versions = versions
         self._instance = instance
         self._take = take
-        self._is_noted = is_noted
+        self._is_recorded = is_recorded
         self._served: int | None = None
         self._noted: float | None = None
         self._is_known = False  # others may have read the record of this instance
@@ -199,7 +199,7 @@ class VersionFollower:
             return
         await self._try("look", self._follow)
         while True:
-            await asyncio.sleep(_LOOK_EVERY)
+            await asyncio.sleep(_POLL_EVERY)
             await self.poll()
 
     async def poll(self) -> None:
@@ -221,13 +221,15 @@ class VersionFollower:
             self._served, self._noted = version, None
 
     async def _record(self) -> None:
-        assert self._served is not None  # noqa: S101 - see `look`
+        assert self._served is not None  # noqa: S101 - see `poll`
         self._is_known = True  # also if this is cancelled: the write continues
         self._noted = elapsed()  # also if it fails, so that it is not repeated in vain every second
         await self._versions.record(self._instance, self._served)
 
     def _is_note_due(self) -> bool:
-        return self._is_noted and (self._noted is None or elapsed() - self._noted >= _NOTE_EVERY)
+        return self._is_recorded and (
+            self._noted is None or elapsed() - self._noted >= _RECORD_EVERY
+        )
 
     async def _try(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run the work; report a failure once, not every second."""

@@ -34,7 +34,7 @@ _MAX_CELLS: Final = 500_000
 class ToolResponses:
     """The tools; work that takes long runs in the `lane`."""
 
-    visits: AppSessions
+    sessions: AppSessions
     lane: Lane
 
     async def check(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class ToolResponses:
             return await self._render_texts(wanted, draft)
         report = await self._examine(exchange, draft)
         content = await run_blocking(self.lane, _describe_report, report, draft)
-        limits = self.visits.limits
+        limits = self.sessions.limits
         is_comparable = "_id" in draft.document and not draft.flaws
         if is_comparable and limits is not None and await limits.may_see_apps(exchange):
             content |= await self._compare(exchange, draft)
@@ -58,17 +58,17 @@ class ToolResponses:
         return {"texts": await run_blocking(self.lane, _render_texts, draft)}
 
     async def _examine(self, exchange: Exchange, draft: Draft) -> Report:
-        report = await self.visits.examine(draft)
-        if report.errors and not self.visits.is_root(exchange):
+        report = await self.sessions.examine(draft)
+        if report.errors and not self.sessions.is_root(exchange):
             return replace(report, questions=())  # their permission to query is unknown
         try:
-            await self.visits.check_author(exchange, draft)
+            await self.sessions.check_author(exchange, draft)
         except SecurityViolation as error:
             # Database messages on collections are only for callers who may read them.
             refusal = Finding("", error.message, error.hint)
             return replace(report, errors=(*report.errors, refusal), questions=())
-        report = await self.visits.drafts.resolve(report)
-        limits = self.visits.limits
+        report = await self.sessions.drafts.resolve(report)
+        limits = self.sessions.limits
         if report.errors or limits is None or not await limits.may_see_apps(exchange):
             return report
         return replace(report, errors=tuple([one async for one in self._find_collisions(draft)]))
@@ -77,7 +77,7 @@ class ToolResponses:
         """Yield stored apps that already use the URI."""
         own = build_entry(draft.document)
         claims = set(find_claims(own.id, own.uri))
-        for other in await self.visits.access.apps.list_served() if own.enabled else ():
+        for other in await self.sessions.access.apps.list_served() if own.enabled else ():
             if other.key != build_key(own.id) and claims & set(find_claims(other.id, other.uri)):
                 yield Finding(
                     "descriptor.uri",
@@ -87,7 +87,7 @@ class ToolResponses:
 
     async def _compare(self, exchange: Exchange, draft: Draft) -> dict[str, Any]:
         try:
-            change = await self.visits.drafts.compare(draft.document, exchange.deadline)
+            change = await self.sessions.drafts.compare(draft.document, exchange.deadline)
         except EncodeError:
             return {}  # already a finding
         content = {"breaking": change.breaking, **change.as_dict()}
@@ -99,41 +99,41 @@ class ToolResponses:
     async def draft(self, exchange: Exchange, wanted: ToolArguments) -> Body:
         """Return the response of a draft as if it were stored, or of an app for another user."""
         request = _require_request(wanted)
-        visit = await self.visits.enter(exchange, wanted)
+        session = await self.sessions.enter(exchange, wanted)
         is_draft = wanted.draft is not None
-        ran = await self.visits.access.graphql.run(
-            visit.app, request, visit.exchange, is_draft=is_draft
+        ran = await self.sessions.access.graphql.run(
+            session.app, request, session.exchange, is_draft=is_draft
         )
-        return render_result(ran.result, limit=visit.app.limits.response_bytes)
+        return render_result(ran.result, limit=session.app.limits.response_bytes)
 
     async def plan(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return the plan of a query, its estimated cost, and its measured cost."""
         request = _require_request(wanted)
-        visit = await self.visits.enter(exchange, wanted)
-        graphql = self.visits.access.graphql
+        session = await self.sessions.enter(exchange, wanted)
+        graphql = self.sessions.access.graphql
         privileged = graphql.may_explain(exchange.account)
-        outlook = await graphql.estimate_cost(visit.app, request, visit.exchange)
+        outlook = await graphql.estimate_cost(session.app, request, session.exchange)
         content = outlook.as_dict(privileged=privileged)
         if not privileged:
             return content
         content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
-        content["limits"] = _describe_limits(visit.app)
+        content["limits"] = _describe_limits(session.app)
         if wanted.run:
             is_draft = wanted.draft is not None
-            return content | await self._run(visit, request, is_draft=is_draft)
-        plan = await graphql.plan(visit.app, request, visit.exchange)
+            return content | await self._run(session, request, is_draft=is_draft)
+        plan = await graphql.plan(session.app, request, session.exchange)
         return content | {"plan": plan.explain()}
 
     async def _run(
-        self, visit: AppSession, request: GraphqlRequest, *, is_draft: bool
+        self, session: AppSession, request: GraphqlRequest, *, is_draft: bool
     ) -> dict[str, Any]:
-        graphql, app = self.visits.access.graphql, visit.app
+        graphql, app = self.sessions.access.graphql, session.app
         try:
             ran = await graphql.run(
-                app, request, visit.exchange, is_draft=is_draft, is_explained=True
+                app, request, session.exchange, is_draft=is_draft, is_explained=True
             )
         except OperationRefused as refusal:
-            plan = await graphql.plan(app, request, visit.exchange)
+            plan = await graphql.plan(app, request, session.exchange)
             errors = [one.as_dict() for one in refusal.errors]
             return {"plan": plan.explain(), "commands": [], "errors": errors}
         return {
@@ -147,23 +147,23 @@ class ToolResponses:
     async def matrix(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return which roles see which fields of an app; or explain the decision on a `request`."""
         if wanted.question is not None:
-            if not self.visits.is_root(exchange):
+            if not self.sessions.is_root(exchange):
                 raise Forbidden("only the root role may ask for explanations")
-            explanation = await self.visits.explainer.explain(wanted.question)
+            explanation = await self.sessions.explainer.explain(wanted.question)
             document: dict[str, Any] = to_json(explanation.to_document(), JsonMode.STANDARD)
             return document
-        is_root = self.visits.is_root(exchange)
+        is_root = self.sessions.is_root(exchange)
         looked_as = None
         if wanted.user is not None:
-            looked_as = await self.visits.choose_account(exchange, wanted)
+            looked_as = await self.sessions.choose_account(exchange, wanted)
         roles = wanted.roles if looked_as is None else sorted(looked_as.roles)
         if wanted.draft is not None:
-            app = await self.visits.compile(exchange, wanted.draft)
+            app = await self.sessions.compile(exchange, wanted.draft)
         else:
-            visit = await self.visits.enter(exchange, replace(wanted, roles=None, user=None))
-            app = visit.app
+            session = await self.sessions.enter(exchange, replace(wanted, roles=None, user=None))
+            app = session.app
             if not is_root:
-                return await self._cross_own(visit)
+                return await self._cross_own(session)
         content = await self._cross(app, _choose_roles(app, roles))
         if is_root:
             content["access"] = [
@@ -176,17 +176,17 @@ class ToolResponses:
             content["user"] = {"name": looked_as.name, **access}
         return content
 
-    async def _cross_own(self, visit: AppSession) -> dict[str, Any]:
+    async def _cross_own(self, session: AppSession) -> dict[str, Any]:
         """Return what callers without the root role may see: their own fields and roles."""
-        view = await self.visits.access.view(visit)
-        own = visit.app.visibility.all_roles.intersection(visit.exchange.roles)
-        return await self._cross(visit.app, sorted(own), set(list_fields(view.schema)))
+        view = await self.sessions.access.view(session)
+        own = session.app.visibility.all_roles.intersection(session.exchange.roles)
+        return await self._cross(session.app, sorted(own), set(list_fields(view.schema)))
 
     async def _describe_access(
         self, exchange: Exchange, app: App, account: Account | None
     ) -> dict[str, Any]:
         """Return whether this caller may query the app, and its row filters."""
-        decision = await self.visits.authorize(exchange, app, account)
+        decision = await self.sessions.authorize(exchange, app, account)
         if decision is None:
             return {"allowed": False}
         content = {"allowed": decision.allowed, "reason": decision.reason}

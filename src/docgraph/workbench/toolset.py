@@ -38,7 +38,7 @@ from docgraph.store import Store
 from docgraph.store.catalog import Inventory
 from docgraph.store.guard.row_filters import RowFilter
 from docgraph.store.names import SCHEMA_STORE
-from docgraph.workbench.advise.advice import Advice, record_broken
+from docgraph.workbench.advise.advice import Advice, advise_broken
 from docgraph.workbench.advise.advise import AdviceScope, advise, find_places
 from docgraph.workbench.app_sessions import AppSessions
 from docgraph.workbench.infer.existing_definition import Existing, read_existing
@@ -81,7 +81,7 @@ class Toolset:
     ) -> None:
         self._lane = lane
         comparison = Comparison(graphql, mongo, store, book, registry)
-        self._visits = visits = AppSessions(
+        self._sessions = sessions = AppSessions(
             access=AppAccess(registry.find("graphql"), apps, dry_runs),  # type: ignore[arg-type]
             drafts=Drafts(graphql, store, registry, lane),
             limits=registry.find(DEFINITION_LIMITS),
@@ -89,12 +89,12 @@ class Toolset:
             store=store,
             registry=registry,
         )
-        answers = ToolResponses(visits, lane)
+        answers = ToolResponses(sessions, lane)
         realm = UsersAndRules(
-            visits, lane, book=book, users_section=users, rules_section=rules, mongo=mongo
+            sessions, lane, book=book, users_section=users, rules_section=rules, mongo=mongo
         )
-        inferring = Inferring(visits, lane, graphql.db, partial(find_own, graphql, users, rules))
-        advising = Advising(visits, lane, settings=graphql, rules=book, mongo=mongo)
+        inferring = Inferring(sessions, lane, graphql.db, partial(find_own, graphql, users, rules))
+        advising = Advising(sessions, lane, settings=graphql, rules=book, mongo=mongo)
         self._answers: Mapping[str, Callable[[Exchange, ToolArguments], Awaitable[Any]]] = {
             "check": answers.check,
             "draft": answers.draft,
@@ -108,7 +108,7 @@ class Toolset:
 
     async def run(self, tool: str, known: Sequence[str], exchange: Exchange) -> Answer:
         """Run the tool of this name; `known` are the members that its requests may have."""
-        if tool not in _FOR_BOUND and self._visits.access.graphql.is_bound(exchange.account):
+        if tool not in _FOR_BOUND and self._sessions.access.graphql.is_bound(exchange.account):
             raise OperationsOnly
         wanted = await self._read(exchange, known)
         answer = await self._answers[tool](exchange, wanted)
@@ -153,7 +153,7 @@ class Advising:
     one runs at a time: each puts load on the database.
     """
 
-    visits: AppSessions
+    sessions: AppSessions
     lane: Lane
     settings: Graphql
     rules: RuleBook
@@ -168,30 +168,30 @@ class Advising:
         if is_all:
             apps, broken = await self._find_all(exchange)
         else:
-            apps = [(await self.visits.enter(exchange, wanted)).app]
+            apps = [(await self.sessions.enter(exchange, wanted)).app]
             if not await self._may_read(exchange, apps[0]):
                 raise Forbidden("the app is about collections that you may not read whole")
         async with self._turn:
             scope = self._scope(exchange, wanted, is_all=is_all and not broken)
             scope = replace(scope, rows=await self._find_rows(exchange, apps))
-            report = await advise(self.visits.store, self.settings, apps, scope)
+            report = await advise(self.sessions.store, self.settings, apps, scope)
         report.advice += broken
         content = await self._run(report.as_dict)
         for one in content["indexes"]:
-            one["path"] = self.visits.find_path(self.mongo, one["db"], one["collection"])
+            one["path"] = self.sessions.find_path(self.mongo, one["db"], one["collection"])
         return content
 
     async def _require_rights(self, exchange: Exchange) -> None:
-        if self.visits.is_root(exchange):
+        if self.sessions.is_root(exchange):
             return
-        limits = self.visits.limits
-        may = limits is not None and self.visits.access.graphql.may_explain(exchange.account)
+        limits = self.sessions.limits
+        may = limits is not None and self.sessions.access.graphql.may_explain(exchange.account)
         if limits is None or not may or not await limits.may_see_apps(exchange):
             raise Forbidden("only the root role may ask for advice here")
 
     async def _may_read(self, exchange: Exchange, app: App) -> bool:
-        limits = self.visits.limits
-        if self.visits.is_root(exchange):
+        limits = self.sessions.limits
+        if self.sessions.is_root(exchange):
             return True
         if limits is None:
             return False
@@ -203,13 +203,13 @@ class Advising:
     async def _find_all(self, exchange: Exchange) -> tuple[list[App], list[Advice]]:
         apps: list[App] = []
         broken: list[Advice] = []
-        for entry in await self.visits.access.apps.list_served():
+        for entry in await self.sessions.access.apps.list_served():
             try:
-                app = await self.visits.access.apps.get(entry.id)
+                app = await self.sessions.access.apps.get(entry.id)
             except StoreUnavailable:
                 raise
             except DocgraphError as error:
-                broken.append(record_broken(str(entry.id), error))
+                broken.append(advise_broken(str(entry.id), error))
                 continue
             if app is not None and await self._may_read(exchange, app):
                 apps.append(app)
@@ -217,17 +217,17 @@ class Advising:
 
     async def _find_rows(self, exchange: Exchange, apps: list[App]) -> list[RowFilter]:
         """Return the row filters on the collections of the apps, for callers with the root role."""
-        if not self.visits.is_root(exchange):
+        if not self.sessions.is_root(exchange):
             return []
         places = sorted({place for app in apps for place in find_places(app)})
         return list(find_row_filters(await self.rules.find_all(), places, self.mongo))
 
     def _scope(self, exchange: Exchange, wanted: ToolArguments, *, is_all: bool) -> AdviceScope:
         async def is_open(app: App) -> bool | None:
-            decision = await self.visits.authorize(exchange, app, None)
+            decision = await self.sessions.authorize(exchange, app, None)
             return None if decision is None else decision.allowed
 
-        limits, is_root = self.visits.limits, self.visits.is_root(exchange)
+        limits, is_root = self.sessions.limits, self.sessions.is_root(exchange)
 
         async def may_read(place: tuple[str, str]) -> bool:
             return limits is not None and await limits.may_read_whole(exchange, place)
@@ -267,7 +267,7 @@ class Inferring:
     docgraph's own collections are never read. Only one runs at a time, as for `advise`.
     """
 
-    visits: AppSessions
+    sessions: AppSessions
     lane: Lane
     default_db: str
     find_own: Callable[[str], frozenset[str]]  # of a database, docgraph's own collections
@@ -288,7 +288,7 @@ class Inferring:
         if existing is not None:
             names = KnownNames(existing.name_collections(db), existing.name_nested())
         async with self._turn:
-            found = await infer(self.visits.store, scope, names)
+            found = await infer(self.sessions.store, scope, names)
         told = {**found.model.describe(), "notes": found.notes}
         if draft is not None and existing is not None:
             return told | await self._run(lambda: _merge(draft, existing, found))
@@ -301,10 +301,10 @@ class Inferring:
 
     async def _list(self, exchange: Exchange, scope: SurveyScope) -> dict[str, Any]:
         """Return the collections that a definition can be inferred from, with their sizes."""
-        store, notes = self.visits.store, list[str]()
+        store, notes = self.sessions.store, list[str]()
         measured = await measure_collections(store, scope, notes)
         databases = [scope.db]
-        if self.visits.is_root(exchange):
+        if self.sessions.is_root(exchange):
             databases = await Inventory(store).list_databases(exchange.deadline)
         collections = [
             {"name": one.name, "kind": one.kind, "documents": count} for one, count in measured
@@ -313,8 +313,8 @@ class Inferring:
         return {"db": scope.db, **found}
 
     def _scope(self, exchange: Exchange, wanted: ToolArguments, db: str) -> SurveyScope:
-        is_root = self.visits.is_root(exchange)
-        limits = self.visits.limits
+        is_root = self.sessions.is_root(exchange)
+        limits = self.sessions.limits
         if limits is None and not is_root:
             raise Forbidden("only the root role may infer definitions here")
 
@@ -328,7 +328,7 @@ class Inferring:
             own=self.find_own(db),
             may_read=None if is_root else may_read,
             seconds=_find_seconds(exchange),
-            is_explained=self.visits.access.graphql.may_explain(exchange.account),
+            is_explained=self.sessions.access.graphql.may_explain(exchange.account),
             run=self._run,
         )
 

@@ -35,7 +35,7 @@ _MAX_FINDINGS: Final = 1_000
 class UsersAndRules:
     """The tools for users and rules; work that takes long runs in the `lane`."""
 
-    visits: AppSessions
+    sessions: AppSessions
     lane: Lane
     book: RuleBook
     users_section: DbRealmAuthenticator
@@ -48,7 +48,9 @@ class UsersAndRules:
         return {
             "rootRole": rules.root_role if rules.enabled else None,
             "users": self._describe_users() if users.enabled else None,
-            "rules": {"path": self.visits.find_path(self.mongo, rules.acl_db, rules.acl_collection)}
+            "rules": {
+                "path": self.sessions.find_path(self.mongo, rules.acl_db, rules.acl_collection)
+            }
             if rules.enabled
             else None,
         }
@@ -57,7 +59,7 @@ class UsersAndRules:
         users = self.users_section
         is_strict = users.enforce_minimum_password_strength
         return {
-            "path": self.visits.find_path(self.mongo, users.users_db, users.users_collection),
+            "path": self.sessions.find_path(self.mongo, users.users_db, users.users_collection),
             "propId": users.prop_id,
             "propPassword": users.prop_password,
             "jsonPathRoles": users.json_path_roles,
@@ -71,7 +73,7 @@ class UsersAndRules:
             return await self._check(wanted.rule)
         if exchange.request.method not in ("GET", "HEAD"):
             raise BodyError("'rule' is missing", hint="give a rule as it would be stored")
-        if not self.visits.is_root(exchange):
+        if not self.sessions.is_root(exchange):
             raise Forbidden("only the root role may see all rules")
         rules = sorted(
             await self.book.find_all(),
@@ -88,7 +90,7 @@ class UsersAndRules:
         if isinstance(read, Rule):
             section = self.rules_section
             place = (section.acl_db, section.acl_collection)
-            read = await find_refused(read, self.visits.store, place)
+            read = await find_refused(read, self.sessions.store, place)
         return await run_blocking(self.lane, _describe_check, document, read)
 
     def _read(self, source: Mapping[str, Any]) -> tuple[dict[str, Any], Rule | list[Flaw]]:

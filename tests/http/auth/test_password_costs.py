@@ -11,7 +11,8 @@ import bcrypt
 import pytest
 
 from docgraph.auth.passwords import BcryptPasswords
-from docgraph.observe.event import CommandFinished, Event
+from docgraph.observe.engine_events import CommandFinished
+from docgraph.observe.event import Event
 from tests.http.harness import Mongo, eventually, failing, listening
 from tests.http.realms import Realm, hashed, open_realm
 

@@ -14,7 +14,7 @@ from docgraph.auth.authenticators.db_users import DatabaseRealm
 from docgraph.auth.passwords import build_ha1
 from docgraph.exchange import ConfigError, StartupError, WriteKind
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import DatabaseFound
 from docgraph.server.app import Docgraph
 from tests.http.harness import Mongo, failing, listening

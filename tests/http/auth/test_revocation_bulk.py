@@ -15,7 +15,7 @@ from docgraph.auth.tokens import revocation
 from docgraph.auth.tokens.revocation import name_user
 from docgraph.exchange import WriteKind
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime.shared_memory import Generations, create_generations
 from docgraph.store import open_store

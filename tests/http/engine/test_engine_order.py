@@ -9,7 +9,7 @@ from pymongo import AsyncMongoClient, MongoClient
 
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute import fetch_by_in
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.store import Store
 from tests.http.engine.harness import Engine
 from tests.http.harness import listening

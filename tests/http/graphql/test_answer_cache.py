@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.observe.event import CacheDropped, CacheUsed
+from docgraph.observe.engine_events import CacheDropped, CacheUsed
 from tests.http.cache_harness import (
     CACHE,
     FIRST,

@@ -14,7 +14,7 @@ import pytest
 from bson import ObjectId
 
 from docgraph.exchange.errors import StoreError
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import (
     AppLoaded,
     AppsRefreshed,

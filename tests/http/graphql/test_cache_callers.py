@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.observe.event import CacheUsed
+from docgraph.observe.engine_events import CacheUsed
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, caller, guarded, remove_rules
 from tests.http.cache_harness import CACHE, HIT, ask_until_hit, status_of
 from tests.http.harness import Document, Mongo, Service, listening

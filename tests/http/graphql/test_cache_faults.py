@@ -11,7 +11,7 @@ import pytest
 from pymongo import MongoClient
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.observe.event import WatchReset
+from docgraph.observe.engine_events import WatchReset
 from docgraph.store.change_stream import ChangeEvents, RawEvent
 from tests.databases import drop, new_name
 from tests.http.cache_harness import (

@@ -12,7 +12,7 @@ from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.equality import equality_key
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark
 from docgraph.graphql.freshness.dependency import Dependency
-from docgraph.observe.event import CacheLag
+from docgraph.observe.engine_events import CacheLag
 from docgraph.store import Store
 from tests.expect import present
 from tests.http.cache_harness import PATIENT, find_graphql

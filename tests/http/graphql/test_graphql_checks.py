@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import DefinitionError, Overloaded
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.store import collection_stats
 from docgraph.variables import shapes
 from tests.http.harness import Mongo, Service, failing, listening, running

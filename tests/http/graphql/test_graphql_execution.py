@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange.errors import DefinitionError
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from tests.http.harness import Document, Mongo, Service, listening, names_of, running
 from tests.http.hosts import module_application
 

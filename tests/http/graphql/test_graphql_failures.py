@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.observe.event import QueryFailed
+from docgraph.observe.engine_events import QueryFailed
 from docgraph.observe.events import RequestFailed
 from tests.http.harness import (
     MEDIA_TYPE,

@@ -15,7 +15,7 @@ import pytest
 from graphql import get_introspection_query
 
 from docgraph.graphql.execute import introspect
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from tests.http.harness import Mongo, Reply, Service, listening, running
 from tests.http.hosts import module_application
 

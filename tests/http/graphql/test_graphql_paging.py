@@ -12,7 +12,7 @@ import pytest
 from bson import ObjectId
 
 from docgraph.cli.apps.sources import find_definitions
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from tests.http.harness import Document, Mongo, Service, listening, running
 from tests.http.hosts import module_application
 

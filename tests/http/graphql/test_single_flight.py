@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from docgraph.exchange import Write, WriteKind
-from docgraph.observe.event import CacheUsed, CommandFinished
+from docgraph.observe.engine_events import CacheUsed, CommandFinished
 from tests.http.cache_harness import (
     CACHE,
     COLLAPSED,

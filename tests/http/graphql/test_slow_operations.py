@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.event import SlowOperation
+from docgraph.observe.engine_events import SlowOperation
 from tests.http.harness import Document, Mongo, Service, failing, identity, listening, running
 
 pytestmark = pytest.mark.anyio

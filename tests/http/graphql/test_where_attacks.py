@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from graphql import get_introspection_query
 
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.server.builtin import BUILTIN
 from tests.http.access_harness import TestCaller, caller
 from tests.http.harness import Mongo, Service, listening, running

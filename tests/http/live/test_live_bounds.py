@@ -11,7 +11,7 @@ import jwt
 import pytest
 
 from docgraph.exchange.close_reason import STOPPED
-from docgraph.observe.event import LiveQueryChanged, LiveQueryRun
+from docgraph.observe.engine_events import LiveQueryChanged, LiveQueryRun
 from docgraph.plugins.kinds import Kind
 from docgraph.runtime.clock import elapsed
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, caller, guarded

@@ -12,7 +12,7 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import DataRequest, Exchange, Resource, Write
 from docgraph.exchange.errors import RequestError
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import RequestFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.service import MongoService

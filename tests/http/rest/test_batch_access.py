@@ -12,7 +12,7 @@ import pytest
 
 from docgraph.auth.passwords import BcryptPasswords
 from docgraph.exchange import Answer, Body, Exchange, Resource, Write, WriteKind, WriteResult
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import DataInterceptor, Interceptor, Point
 from docgraph.store import writes

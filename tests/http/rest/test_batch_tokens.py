@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from docgraph.auth.tokens import revocation
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from tests.http.batches import entry
 from tests.http.harness import Mongo, listening
 from tests.http.realms import hashed

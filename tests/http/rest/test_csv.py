@@ -476,7 +476,7 @@ async def test_memory_is_returned_however_a_list_ends(
 ) -> None:
     api.things.delete_many({})
     api.things.insert_many({"_id": n, "text": "x" * 2_000} for n in range(LONG))
-    memory = api.service.app._pipeline._bounds._memory
+    memory = api.service.app._pipeline._deadlines._memory
     held: list[int] = []
 
     async def render(self: CsvExport) -> bytes:

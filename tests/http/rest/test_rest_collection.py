@@ -8,7 +8,7 @@ import bson
 import pytest
 from bson import ObjectId
 
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from tests.http.access_harness import ADA, ADMIN, allow, guarded
 from tests.http.harness import Mongo, identity, listening
 from tests.http.rest_harness import Api, serving

@@ -13,7 +13,7 @@ from bson import Int64
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from docgraph.observe.event import QueryFailed
+from docgraph.observe.engine_events import QueryFailed
 from tests.chance import examples
 from tests.http.access_harness import ADA, allow, guarded, remove_rules, restore
 from tests.http.harness import Mongo, Service, failing, listening

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import pytest
 
 from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Takeover, Upgrade
-from docgraph.observe.event import CallersLimited, RequestLimited
+from docgraph.observe.engine_events import CallersLimited, RequestLimited
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import Buckets
 from docgraph.server.builtin import BUILTIN

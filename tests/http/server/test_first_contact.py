@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from docgraph.observe import Event
-from docgraph.observe.event import QueryFailed
+from docgraph.observe.engine_events import QueryFailed
 from docgraph.observe.events import (
     BackgroundFailed,
     DatabaseFound,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.event import CommandFinished, LoadShed, QueryFailed
+from docgraph.observe.engine_events import CommandFinished, LoadShed, QueryFailed
 from docgraph.observe.events import DatabaseLost
 from tests.http.batches import entry
 from tests.http.harness import Mongo, Reply, eventually, listening

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from docgraph.observe.event import CollectorFound, CollectorLost
+from docgraph.observe.engine_events import CollectorFound, CollectorLost
 from docgraph.observe.events import RequestFinished
 from tests.collector import collecting
 from tests.http.harness import Document, Mongo, eventually, listening

@@ -51,7 +51,7 @@ def start(
     mongo_client: Mongo, mongo_uri: str, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """`async with start(*settings)`: an instance; all of a test share one database."""
-    monkeypatch.setattr("docgraph.store.versions._LOOK_EVERY", 0.05)
+    monkeypatch.setattr("docgraph.store.versions._POLL_EVERY", 0.05)
 
     @asynccontextmanager
     async def open_with(*settings: Document) -> AsyncIterator[Service]:

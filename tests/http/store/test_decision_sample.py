@@ -13,7 +13,7 @@ from pymongo import MongoClient
 
 from docgraph.events.row_index import DecisionSample, RowIndex
 from docgraph.observe import Event
-from docgraph.observe.event import CommandFinished, StreamIndexWrong, StreamSampled
+from docgraph.observe.engine_events import CommandFinished, StreamIndexWrong, StreamSampled
 from docgraph.store import Store
 from tests.http.harness import UNREACHABLE, failing
 

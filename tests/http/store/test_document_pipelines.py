@@ -19,7 +19,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.observe import Event
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.store import Store, change_visibility, open_store
 from docgraph.store.change_visibility import DocumentPipelines
 from docgraph.store.driver.errors import StoreDenied

@@ -37,7 +37,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.observe import Event
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import DriverClient, Store
 from docgraph.store.driver.explain_recorder import recording

@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import OutcomeUnknown, StoreUnavailable, TimeLimitExceeded
 from docgraph.observe import Event
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import ConnectionsUsed, DatabaseFound, DatabaseLost
 from docgraph.store import Store, open_store
 from docgraph.store.sections import AggregationSecurity, MClient

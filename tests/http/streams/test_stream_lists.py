@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from tests.http.access_harness import ADA, ADMIN, NOBODY, allow, guarded
 from tests.http.harness import Document, Mongo, Reply, Service, listening
 from tests.http.hosts import module_application

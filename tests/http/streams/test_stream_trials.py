@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.rest.handlers.stream_checks import _StreamChecks
 from docgraph.store import open_store
 from docgraph.store.sections import AggregationSecurity, MClient

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from wsproto.events import Event, Ping, Pong, TextMessage
 
-from docgraph.observe.event import StreamClient
+from docgraph.observe.engine_events import StreamClient
 from docgraph.observe.events import ConnectionsUsed
 from tests.connections import Peer, build_request
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, guarded

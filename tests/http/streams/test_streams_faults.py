@@ -10,7 +10,7 @@ from urllib.parse import quote
 import pytest
 
 from docgraph.exchange.errors import StoreUnavailable
-from docgraph.observe.event import StreamStageFailed
+from docgraph.observe.engine_events import StreamStageFailed
 from docgraph.store.change_stream import ChangeEvents
 from tests.http.harness import UNREACHABLE, Document, eventually, failing, listening
 from tests.http.rest_harness import Api

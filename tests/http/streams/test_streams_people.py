@@ -14,7 +14,7 @@ import pytest
 
 from docgraph.events import row_index as decision_sample
 from docgraph.events.row_index import RowIndex
-from docgraph.observe.event import StreamIndexWrong, StreamSampled, StreamStageFailed
+from docgraph.observe.engine_events import StreamIndexWrong, StreamSampled, StreamStageFailed
 from tests.http.access_harness import ADA, ADMIN, BOB, allow, caller, guarded
 from tests.http.harness import Document, Mongo, Service, listening, until
 from tests.http.hosts import module_application

@@ -13,7 +13,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.trace.export import SpanExportResult
 
 from docgraph.exchange import StartupError
-from docgraph.observe.event import CollectorLost
+from docgraph.observe.engine_events import CollectorLost
 from docgraph.observe.otel.collector import CollectorSession, CollectorStatus
 from docgraph.observe.otel.traces import _build_processor, _Exporter
 from tests.http.harness import listening

@@ -6,14 +6,14 @@ import inspect
 
 import pytest
 
-from docgraph.observe import Event, Level, event, events
+from docgraph.observe import Event, Level, engine_events, events
 from docgraph.observe.events import EVENTS
 
 
 def test_the_list_holds_every_event_of_the_modules() -> None:
     defined = {
         value
-        for module in (event, events)
+        for module in (engine_events, events)
         for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Event) and value is not Event
     }

@@ -14,7 +14,7 @@ import pytest
 
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe import Event, Level, emit
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.events import (
     EVENTS,
     AppInvalid,

@@ -11,7 +11,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from docgraph.observe import emit, prometheus
-from docgraph.observe.event import CacheUsed, CommandFinished, LoadShed, RequestLimited, WorkerLost
+from docgraph.observe.engine_events import (
+    CacheUsed,
+    CommandFinished,
+    LoadShed,
+    RequestLimited,
+    WorkerLost,
+)
 from docgraph.observe.events import (
     AccessDenied,
     AppsRefreshed,

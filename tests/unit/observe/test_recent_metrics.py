@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from docgraph.observe import recent_metrics as metrics_history
 from docgraph.observe import recent_metrics as operation_statistics
-from docgraph.observe.event import OperationFinished
+from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.metric_list import SECONDS
 from docgraph.observe.recent_metrics import (
     INTERVAL,

@@ -30,7 +30,7 @@ from docgraph import (
 from docgraph.cli import COMMANDS
 from docgraph.exchange import DataPoint, Resource
 from docgraph.plugins import FoundPlugin, PluginSet, assemble
-from docgraph.plugins.check import BUILT_IN_COMMANDS, _check_method, methods_of, stands_at
+from docgraph.plugins.check import BUILT_IN_COMMANDS, _check_method, has_method_for, methods_of
 from docgraph.plugins.registry import section_struct
 from docgraph.server.builtin import BUILTIN
 
@@ -358,10 +358,10 @@ def test_one_of_the_old_form_without_a_point_is_told_all_methods() -> None:
 def test_one_method_is_enough_and_may_be_inherited(plugin: type[DataInterceptor]) -> None:
     start(plugin)
 
-    assert [point for point in DataPoint if stands_at(plugin, point)] == [DataPoint.AFTER_READ]
+    assert [point for point in DataPoint if has_method_for(plugin, point)] == [DataPoint.AFTER_READ]
 
 
 def test_subclassing_is_not_required() -> None:
-    points = [point for point in DataPoint if stands_at(Structural, point)]
+    points = [point for point in DataPoint if has_method_for(Structural, point)]
 
     assert points == [DataPoint.BEFORE_WRITE]

@@ -12,7 +12,8 @@ import pytest
 
 from docgraph import __version__
 from docgraph.observe import subscribe, unsubscribe
-from docgraph.observe.event import Event, NativeIgnored
+from docgraph.observe.engine_events import NativeIgnored
+from docgraph.observe.event import Event
 from docgraph.runtime import native
 
 ROOT = Path(__file__).parents[3]

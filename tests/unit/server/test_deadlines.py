@@ -43,7 +43,7 @@ async def test_a_pool_that_was_busy_meanwhile_is_overload(
     bounds = RequestDeadlines(0, was_pool_busy, AnswerBudget(1))
     exchange: Any = SimpleNamespace(deadline=deadline)
     started = time.monotonic()
-    examination = bounds.examining(exchange)
+    examination = bounds.limit_authorization(exchange)
     entered = time.monotonic()
     try:
         with pytest.raises(DocgraphError) as raised, examination:

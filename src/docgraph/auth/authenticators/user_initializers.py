@@ -36,8 +36,8 @@ from docgraph.store import Store
 ADMIN: Final = "admin"
 _PASSWORD_BYTES: Final = 18
 _WRITE_MS: Final = 30_000
-_LOOK: Final = 0.05  # seconds between two checks whether the server is ready
-_CALM: Final = 0.3  # seconds in which the last lines of the start are written
+_POLL_SECONDS: Final = 0.05  # between two checks whether the server is ready
+_QUIET_SECONDS: Final = 0.3  # in which the last lines of the start are written
 
 
 class FirstUser(Initializer):
@@ -69,7 +69,7 @@ class FirstUser(Initializer):
         self._lane = blocking.lane("terminal", 1)
         self._generations = generations
         self._tasks = tasks
-        self._untold: str | None = None  # a password that is not printed yet
+        self._unprinted: str | None = None  # a password that is not printed yet
         self._realm: DatabaseRealm | None = None
         self._configured: Document | None = None
 
@@ -98,8 +98,8 @@ class FirstUser(Initializer):
         user = {"_id": ADMIN, **build_user(realm, ADMIN, password, roles)}
         if not await self._insert(realm, user):
             return
-        self._untold = password
-        if is_watched():
+        self._unprinted = password
+        if is_terminal():
             self._tasks.start("first user", self._print_when_ready)
         else:
             await self._print()
@@ -110,12 +110,12 @@ class FirstUser(Initializer):
 
     async def _print_when_ready(self) -> None:
         while not self._generations.read("ready"):  # noqa: ASYNC110 - another process reports it
-            await asyncio.sleep(_LOOK)
-        await asyncio.sleep(_CALM)
+            await asyncio.sleep(_POLL_SECONDS)
+        await asyncio.sleep(_QUIET_SECONDS)
         await self._print()
 
     async def _print(self) -> None:
-        password, self._untold = self._untold, None
+        password, self._unprinted = self._unprinted, None
         if password is not None:
             await run_blocking(self._lane, print_password, ADMIN, password)
 
@@ -188,7 +188,7 @@ _LINES: Final = ("─", "│", "┌┐", "└┘")
 _ASCII: Final = ("-", "|", "++", "++")
 
 
-def is_watched() -> bool:
+def is_terminal() -> bool:
     """Return whether stderr is a terminal."""
     return sys.stderr.isatty()
 
@@ -198,7 +198,7 @@ def print_password(user: str, password: str) -> None:
 
     On a terminal it is in a frame; otherwise in lines that a program can parse.
     """
-    text = _render_frame(user, password) if is_watched() else _render_lines(user, password)
+    text = _render_frame(user, password) if is_terminal() else _render_lines(user, password)
     sys.stderr.write(text)
     sys.stderr.flush()
 

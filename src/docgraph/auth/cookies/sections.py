@@ -156,7 +156,7 @@ def _agree_on_tokens(view: View) -> Iterator[Problem]:
         ),
         "fixedRoles": (not jwt.fixed_roles, "writes the roles of the user, which these replace"),
     }
-    manager_at = view.tree.place("/jwtTokenManager/enabled")
+    manager_at = view.tree.find_origin("/jwtTokenManager/enabled")
     for name, (fits, written) in claims.items():
         if not fits:
             yield view.blame(

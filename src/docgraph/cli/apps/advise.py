@@ -195,7 +195,7 @@ def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[Ap
     from docgraph.graphql.apps.apps import known_variables
     from docgraph.graphql.apps.compiled_app import build_app
     from docgraph.graphql.definition.definition import decode_definition
-    from docgraph.workbench.advise.advice import record_broken
+    from docgraph.workbench.advise.advice import advise_broken
 
     variables = known_variables(bench.app.plugins.values["registry"])
     apps, broken = [], []
@@ -208,7 +208,7 @@ def _compile(bench: Definitions, documents: Iterable[Document]) -> tuple[list[Ap
                 )
             )
         except DocgraphError as error:
-            broken.append(record_broken(str(definition.id), error))
+            broken.append(advise_broken(str(definition.id), error))
     return apps, broken
 
 

@@ -214,11 +214,11 @@ def find_changes(
     changes = [find_change(before.get(key, {}), one, json_mode) for key, one in after.items()]
     for key, one in before.items():
         if key not in after:
-            changes.append(record_deletion(one, is_wanted=prune))
+            changes.append(build_deletion(one, is_wanted=prune))
     return sorted(changes, key=lambda change: change.app)
 
 
-def record_deletion(stored: Document, *, is_wanted: bool = True) -> Change:
+def build_deletion(stored: Document, *, is_wanted: bool = True) -> Change:
     """Return the change of a deleted app; unless `is_wanted`, nothing happens."""
     deleted = Effect(Severity.BREAKING, "The app is deleted.")
     effects = (deleted,) if is_wanted else ()

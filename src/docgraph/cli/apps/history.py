@@ -96,13 +96,13 @@ def _compare(
     after: Document,
     labels: tuple[str, str] = ("", ""),
 ) -> Change:
-    from docgraph.cli.apps.definitions import record_deletion
+    from docgraph.cli.apps.definitions import build_deletion
     from docgraph.graphql.definition.definition_diff import Change, ChangeKind, find_change
 
     if after:
         return find_change(before, after, bench.settings.json_mode, labels)
     if before:
-        return record_deletion(before)
+        return build_deletion(before)
     return Change(str(version.app), ChangeKind.SAME, before, after)
 
 

@@ -137,9 +137,9 @@ async def _find_permission(
     dry_runs = world.app.plugins.values["imagined-requests"]
     outer = Exchange(Request("GET", b"/"), "fuzz", account=material.account)
     if is_post:
-        other = dry_runs.check_post(outer, path, b"{}", material.account)
+        other = dry_runs.build_post(outer, path, b"{}", material.account)
     else:
-        other = dry_runs.check_get(outer, path)
+        other = dry_runs.build_get(outer, path)
     decision = await dry_runs.find_decision(other)
     if not decision.allowed:
         return None, decision.reason

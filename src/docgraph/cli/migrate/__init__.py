@@ -1,4 +1,4 @@
-"""`docgraph migrate`: move a RESTHeart installation to docgraph."""
+"""`docgraph migrate`: migration of a RESTHeart installation to docgraph."""
 
 from __future__ import annotations
 

@@ -11,7 +11,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from docgraph.config.config_node import EMPTY, ConfigNode, Origin, merge, to_plain
-from docgraph.config.config_tree import Override, PathError, parse_entries, place, read_entry
+from docgraph.config.config_tree import (
+    Override,
+    PathError,
+    apply_override,
+    parse_entries,
+    read_entry,
+)
 from docgraph.config.parse import parse_yaml, resolve_scalar
 from docgraph.config.sources import load_file, read_text
 from docgraph.exchange import ConfigError, Problem
@@ -152,7 +158,7 @@ def _apply_entries(root: ConfigNode, text: str, origin: Origin, *, lines: bool) 
 def _apply(root: ConfigNode, override: Override, origin: Origin) -> ConfigNode:
     try:
         path = _resolve_selectors(root, override.path)
-        return place(root, Override(path, override.node), lambda steps: None)
+        return apply_override(root, Override(path, override.node), lambda steps: None)
     except PathError as error:
         raise ConfigError([Problem(str(origin), override.path, str(error))]) from error
 

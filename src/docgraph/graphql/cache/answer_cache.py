@@ -24,7 +24,7 @@ from docgraph.graphql.freshness.trackability import find_untrackable, find_untra
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import PlanTree
 from docgraph.observe import emit
-from docgraph.observe.event import CacheUsed
+from docgraph.observe.engine_events import CacheUsed
 from docgraph.plugins.kinds import Interceptor
 from docgraph.runtime import Generations, Lane
 from docgraph.runtime.clock import elapsed

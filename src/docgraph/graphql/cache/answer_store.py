@@ -11,7 +11,7 @@ from typing import Final
 from docgraph.graphql.freshness.change_watch import ChangeWatch, WatchMark, WatchRegistration
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.observe import emit
-from docgraph.observe.event import CacheDropped, CacheSize
+from docgraph.observe.engine_events import CacheDropped, CacheSize
 from docgraph.runtime import Generations
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.shared_memory import find_write_slot

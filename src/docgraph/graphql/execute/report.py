@@ -19,7 +19,7 @@ from docgraph.graphql.errors import Errors, FieldFault, GraphqlError
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.observe import emit
-from docgraph.observe.event import QueryFailed, SlowOperation
+from docgraph.observe.engine_events import QueryFailed, SlowOperation
 from docgraph.observe.text import render_cause
 from docgraph.store import Store
 

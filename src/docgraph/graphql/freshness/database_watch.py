@@ -24,7 +24,7 @@ from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.invalidation_index import InvalidationIndex, Registration
 from docgraph.graphql.freshness.read_sources import Sources
 from docgraph.observe import emit
-from docgraph.observe.event import CacheLag, WatchReset
+from docgraph.observe.engine_events import CacheLag, WatchReset
 from docgraph.observe.events import BackgroundFailed
 from docgraph.runtime.backoff import growing_pauses
 from docgraph.runtime.clock import elapsed

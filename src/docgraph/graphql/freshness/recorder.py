@@ -6,20 +6,32 @@ they are needed. Nothing is computed about collections until the execution is ov
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Binary, Int64, ObjectId
 from docgraph.codec.equality import OWN_KEY, equality_key
-from docgraph.exchange import Document
-from docgraph.graphql.freshness.dependency import Dependency, merge_dependencies
+from docgraph.exchange import Document, Exchange
+from docgraph.graphql.freshness.dependency import (
+    Dependency,
+    merge_dependencies,
+    render_dependencies,
+)
 from docgraph.graphql.freshness.filter_keys import FixedKeys, drop_texts, find_keys
 from docgraph.graphql.freshness.read_sources import ReadSource, Sources
-from docgraph.graphql.freshness.trackability import find_moving, find_moving_condition
+from docgraph.graphql.freshness.trackability import (
+    find_moving,
+    find_moving_condition,
+    find_untrackable,
+    find_untrackable_request,
+)
+from docgraph.graphql.plan.plan_tree import PlanTree
+from docgraph.plugins.kinds import Interceptor
 from docgraph.store.guard.references import find_reference, nested_pipelines
 from docgraph.store.guard.shield import Rows
+from docgraph.variables import Resolvers
 
 MAX_IDS: Final = 10_000  # of one command; more depend on the whole collection
 MAX_READS: Final = 10_000  # of one execution
@@ -165,3 +177,26 @@ class DependencyRecorder:
             return reason
         found = [one for read in self._reads for one in read.build(known)]
         return merge_dependencies(found)
+
+
+async def explain_freshness(
+    tree: PlanTree,
+    recorder: DependencyRecorder,
+    exchange: Exchange,
+    resolvers: Resolvers,
+    interceptors: Iterable[Interceptor],
+) -> dict[str, Any]:
+    """Return `dependsOn`, the dependencies of an execution, or `notTrackable`, the reason."""
+    reason = find_untrackable(tree, resolvers)
+    reason = reason or find_untrackable_request(exchange, resolvers, interceptors)
+    found = reason or await recorder.finish()
+    if isinstance(found, str):
+        return {"notTrackable": found}
+    return {"dependsOn": render_dependencies(found)}
+
+
+def render_freshness(freshness: Mapping[str, Any]) -> list[str]:
+    """Return the lines of `explain_freshness` for a terminal."""
+    if "notTrackable" in freshness:
+        return [f"not trackable: {freshness['notTrackable']}"]
+    return [f"depends on {one}" for one in freshness.get("dependsOn", ())]

@@ -63,7 +63,7 @@ class AppAccess:
         if path is None:
             return None
         request = request or _NO_QUERY
-        exchange = self.dry_run.check_post(outer, path, render_body(request), account)
+        exchange = self.dry_run.build_post(outer, path, render_body(request), account)
         if not isinstance(exchange.parsed, AppRequest) or exchange.parsed.refusal is not None:
             return None
         exchange.parsed.asked.describe(request)

@@ -22,7 +22,7 @@ from docgraph.exchange.errors import (
     StoreError,
     Unauthenticated,
 )
-from docgraph.exchange.exchange import AdmittedApp
+from docgraph.exchange.exchange import Admission
 from docgraph.exchange.origin import check_socket_origin
 from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.graphql.errors import OperationRefused
@@ -49,7 +49,7 @@ from docgraph.graphql.live.run_schedule import RunSchedule
 from docgraph.graphql.live.shared_answers import SharedAnswers
 from docgraph.graphql.sections import GraphqlLive
 from docgraph.observe import emit
-from docgraph.observe.event import LiveQueryChanged
+from docgraph.observe.engine_events import LiveQueryChanged
 from docgraph.plugins.kinds import Decision
 from docgraph.runtime import Generations, Tasks
 from docgraph.runtime.open_streams import (
@@ -230,7 +230,7 @@ class LiveService:
 
     async def _authorize_post(self, outer: Exchange, body: bytes) -> Exchange:
         path = outer.request.raw_path.decode("latin-1")
-        inner = self._dry_run.check_post(outer, path, body, outer.account)
+        inner = self._dry_run.build_post(outer, path, body, outer.account)
         decision = await self._dry_run.authorize(inner, outer)
         if decision.allowed:
             return inner
@@ -283,7 +283,7 @@ class LiveService:
         return session
 
 
-def _admission_of(exchange: Exchange) -> AdmittedApp:
+def _admission_of(exchange: Exchange) -> Admission:
     assert exchange.admission is not None  # noqa: S101 - the request came through the pipeline
     return exchange.admission
 
@@ -320,7 +320,7 @@ def _find_user(exchange: Exchange) -> str:
 class DryRun(Protocol):
     """The provider `imagined-requests`: authorizes requests that no one has sent."""
 
-    def check_post(
+    def build_post(
         self, outer: Exchange, path: str, body: bytes, account: Account | None
     ) -> Exchange:
         """Return the exchange of a JSON POST by `account` to the encoded path.

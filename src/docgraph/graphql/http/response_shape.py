@@ -57,7 +57,7 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Selection
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.observe import emit
-from docgraph.observe.event import OperationFinished
+from docgraph.observe.engine_events import OperationFinished
 
 
 class RunOptions(NamedTuple):

@@ -36,8 +36,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.freshness.change_watch import ChangeWatch
-from docgraph.graphql.freshness.explain_freshness import explain_freshness
-from docgraph.graphql.freshness.recorder import DependencyRecorder
+from docgraph.graphql.freshness.recorder import DependencyRecorder, explain_freshness
 from docgraph.graphql.http.body import (
     AppRequest,
     GraphqlRequest,

@@ -35,7 +35,7 @@ from docgraph.exchange.errors import (
 from docgraph.graphql.live.run_schedule import SHARED_COST, RunSchedule
 from docgraph.graphql.live.shared_answers import LiveAnswer, SharedAnswer
 from docgraph.observe import emit
-from docgraph.observe.event import LiveQueryRun
+from docgraph.observe.engine_events import LiveQueryRun
 from docgraph.observe.events import UnattendedFailed
 
 _PAUSE: Final = 0.5  # seconds before another attempt, doubled …

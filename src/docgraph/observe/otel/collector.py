@@ -26,7 +26,7 @@ from urllib3.exceptions import HTTPError
 
 from docgraph.config.options import mask_connection_string
 from docgraph.observe import emit
-from docgraph.observe.event import CollectorFound, CollectorLost
+from docgraph.observe.engine_events import CollectorFound, CollectorLost
 from docgraph.observe.sections import Otel
 
 CLOSE_SECONDS: Final = 2.0  # that the end of the process waits for unsent messages

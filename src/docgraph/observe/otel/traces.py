@@ -20,7 +20,8 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import subscribe, unsubscribe
-from docgraph.observe.event import CommandFinished, Event, StreamBegun
+from docgraph.observe.engine_events import CommandFinished, StreamBegun
+from docgraph.observe.event import Event
 from docgraph.observe.events import RequestFinished
 from docgraph.observe.metric_list import METHODS
 from docgraph.observe.otel.collector import (

@@ -1,4 +1,4 @@
-"""Documents of a collection: pages (keyset pagination, offset), counts, and POST of documents."""
+"""Documents of a collection: pages (keyset or offset pagination), counts, POST of documents."""
 
 from __future__ import annotations
 

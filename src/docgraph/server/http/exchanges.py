@@ -34,7 +34,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import NotSupported, Overloaded, UpgradeRequired
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
-from docgraph.observe.event import StreamBegun
+from docgraph.observe.engine_events import StreamBegun
 from docgraph.observe.events import (
     BodyAwaited,
     RequestFinished,

@@ -20,7 +20,7 @@ from docgraph import __version__
 from docgraph.config import ConfigTree
 from docgraph.embedded import EmbeddedMongo, Keeper
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
-from docgraph.observe.event import (
+from docgraph.observe.engine_events import (
     CertificateLoaded,
     FewDescriptors,
     ReloadFailed,

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from docgraph.exchange import ConfigError, StartupError
 from docgraph.observe import Event, emit, subscribe, unsubscribe
-from docgraph.observe.event import ReloadFailed, ServerReloaded
+from docgraph.observe.engine_events import ReloadFailed, ServerReloaded
 from docgraph.observe.events import NotifyFailed, ServerStopping
 from docgraph.observe.writer import reopen_log_files
 from docgraph.server.process.terminal import ControllingTerminal

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
-from docgraph.observe.event import FewDescriptors
+from docgraph.observe.engine_events import FewDescriptors
 from docgraph.runtime.sections import ProbeListener
 from docgraph.server.settings import Limits, ServerSettings
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
-from docgraph.observe.event import CertificateLoaded, ReloadFailed
+from docgraph.observe.engine_events import CertificateLoaded, ReloadFailed
 from docgraph.server.sections import HttpsListener
 
 # Forward secrecy and authenticated encryption only; TLS 1.3 has nothing else.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
-from docgraph.observe.event import ForkerLost, WorkerLost, WorkerStarted
+from docgraph.observe.engine_events import ForkerLost, WorkerLost, WorkerStarted
 from docgraph.observe.events import ServerStopping
 from docgraph.runtime.shared_memory import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells

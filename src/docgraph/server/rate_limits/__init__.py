@@ -19,7 +19,7 @@ from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.observe import emit
-from docgraph.observe.event import CallersLimited, RequestLimited
+from docgraph.observe.engine_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets, Instance, Quota, RateRequest, RateResult
 from docgraph.server.rate_limits.sections import CallerLimit, CallerLimits
 from docgraph.server.routes import Route
@@ -65,11 +65,11 @@ class Limiter:
         if route is not None and route.is_probe:
             return
         client = exchange.request.connection.client
-        exchange.visit = CountedVisit(self, _group_address(client[0]) if client else "")
+        exchange.visit = RequestRateLimit(self, _group_address(client[0]) if client else "")
         exchange.visit.arrive()
 
 
-class CountedVisit:
+class RequestRateLimit:
     """The counts of one request; call `end` in any case."""
 
     __slots__ = ("_address", "_answers", "_held", "_limiter")

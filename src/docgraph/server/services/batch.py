@@ -34,7 +34,7 @@ from docgraph.exchange.errors import (
     RequestError,
     UnsupportedMediaType,
 )
-from docgraph.exchange.exchange import AdmittedApp, Transaction
+from docgraph.exchange.exchange import Admission, Transaction
 from docgraph.plugins.kinds import Service
 from docgraph.rest.parameters import Parameters
 from docgraph.rest.sections import Mongo
@@ -146,7 +146,7 @@ class BatchService(Service):
             raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
 
 
-async def _admit(entry: BatchEntry, outer: Exchange, admission: AdmittedApp) -> _AdmittedEntry:
+async def _admit(entry: BatchEntry, outer: Exchange, admission: Admission) -> _AdmittedEntry:
     """Return the entry as a permitted request; raises its rejection."""
     try:
         exchange = build_exchange(entry, outer)
@@ -184,7 +184,7 @@ def _check(exchange: Exchange) -> None:
 
 
 async def _carry_out(
-    parts: Sequence[_AdmittedEntry], transaction: Transaction, admission: AdmittedApp
+    parts: Sequence[_AdmittedEntry], transaction: Transaction, admission: Admission
 ) -> list[Body]:
     """Return the answers of all entries; the first failure is raised, and rolls back the others."""
     answers: list[Body] = []
@@ -214,7 +214,7 @@ def _require_done(answer: Answer) -> Body:
     return answer
 
 
-async def _see_off(part: _AdmittedEntry, answer: Body, admission: AdmittedApp) -> Body:
+async def _see_off(part: _AdmittedEntry, answer: Body, admission: Admission) -> Body:
     """Return the answer after the interceptors of responses."""
     part.exchange.answer = answer
     changed = answer if part.early else await admission.finish_entry(part.exchange)

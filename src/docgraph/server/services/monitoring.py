@@ -14,7 +14,7 @@ from docgraph import __version__
 from docgraph.exchange import Answer, Body, Exchange
 from docgraph.exchange.errors import Forbidden, StoreError, TimeLimitExceeded
 from docgraph.observe import prometheus, subscribe, unsubscribe
-from docgraph.observe.event import OperationFinished
+from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.metric_list import SECONDS
 from docgraph.observe.recent_metrics import INTERVAL, MetricsHistory, OperationStatistics
 from docgraph.plugins.kinds import Service

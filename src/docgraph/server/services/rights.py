@@ -101,7 +101,7 @@ class OwnRights(Service):
         conditional: list[str] = []
         partial: list[str] = []
         for method in METHODS:
-            exchange = self._dry_run.check_get(outer, path, method)
+            exchange = self._dry_run.build_get(outer, path, method)
             if not exchange.service:
                 continue
             veto, decision = await self._dry_run.decide(exchange)

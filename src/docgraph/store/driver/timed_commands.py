@@ -9,7 +9,7 @@ from typing import Any, Self
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError, PoolExhausted
 from docgraph.observe import emit
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.tracing import TraceContext, find_command_place
 from docgraph.store.driver.portions import RawTake, Take
 

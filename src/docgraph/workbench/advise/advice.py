@@ -108,7 +108,7 @@ def order_advice(advice: Sequence[Advice]) -> list[Advice]:
     return sorted(advice, key=lambda one: (weights.index(one.weight), one.app, one.where))
 
 
-def record_broken(app: str, error: DocgraphError) -> Advice:
+def advise_broken(app: str, error: DocgraphError) -> Advice:
     """Report an app that is invalid and therefore cannot be inspected."""
     what = f"it cannot work, and was not looked at: {error.message.splitlines()[0]}"
     return Advice(

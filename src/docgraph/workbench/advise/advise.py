@@ -29,18 +29,18 @@ from docgraph.workbench.advise.accesses import Access, find_accesses, find_paths
 from docgraph.workbench.advise.advice import Advice, AdviceReport, NewIndex, Weight
 from docgraph.workbench.advise.collection_sample import CollectionSample, inspect_values
 from docgraph.workbench.advise.data_findings import (
+    advise_missing,
+    advise_problem,
     compare_relations,
     compare_types,
     find_secrets,
     find_unlimited,
     find_unseen,
     is_unseen,
-    record_missing,
-    record_problem,
 )
 from docgraph.workbench.advise.declared_types import Holding, find_holdings
 from docgraph.workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
-from docgraph.workbench.advise.missing_indexes import combine, find_idle, record_rejection
+from docgraph.workbench.advise.missing_indexes import advise_rejection, combine, find_idle
 from docgraph.workbench.advise.planned_queries import PlannedQuery, find_questions
 from docgraph.workbench.infer.survey import MAX_SECONDS, Budget, RunAside, run_here
 
@@ -180,11 +180,11 @@ class _Adviser:
             for app in self.apps:
                 places = list(_name_uses(self._accesses, app, sample.place))
                 if places:
-                    yield record_missing(str(app.definition.id), places, sample)
+                    yield advise_missing(str(app.definition.id), places, sample)
         elif sample.listed is None:
-            yield record_problem(sample, "it is not there, or may not be seen")
+            yield advise_problem(sample, "it is not there, or may not be seen")
         elif sample.problem:
-            yield record_problem(sample, sample.problem)
+            yield advise_problem(sample, sample.problem)
         elif sample.is_view and (sample.base is None or not await self._may_read(sample)):
             what = f"{sample.name} is a view: whether indexes serve it was not looked at"
             source = sample.listed.source if self.scope.may_read is None else "its source"
@@ -287,9 +287,9 @@ class _Adviser:
             raise
         except StoreDenied as error:
             refused.add(question.place)
-            self._add([record_problem(sample, error.message)])
+            self._add([advise_problem(sample, error.message)])
         except DocgraphError as error:
-            self._add_refusal(*record_rejection(question, error.message))
+            self._add_refusal(*advise_rejection(question, error.message))
         return None
 
     def _add_refusal(self, advice: Advice, index: NewIndex | None) -> None:

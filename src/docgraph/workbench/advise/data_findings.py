@@ -72,10 +72,10 @@ def _advise_field(
             {"count": empty, "of": tally.objects, "example": tally.first_empty},
         )
     elif not tally.filled or (tally.is_top and is_unseen(".".join(tally.path), sample)):
-        yield _record_unseen(tally, app, sample, shown)
+        yield _advise_unseen(tally, app, sample, shown)
 
 
-def _record_unseen(
+def _advise_unseen(
     tally: FieldTally, app: str, sample: CollectionSample, shown: Collection[str]
 ) -> Advice:
     path = ".".join(tally.path)
@@ -114,10 +114,10 @@ def find_unseen(access: Access, sample: CollectionSample) -> Iterator[Advice]:
     for part, paths in _list_named(access.mapping):
         for path in dict.fromkeys(paths):
             if is_unseen(path, sample):
-                yield _record_unknown(access, part, "names", path, sample)
+                yield _advise_unknown(access, part, "names", path, sample)
 
 
-def _record_unknown(
+def _advise_unknown(
     access: Access, part: str, verb: str, path: str, sample: CollectionSample, effect: str = ""
 ) -> Advice:
     nearest = _find_similar(path.partition(".")[0], sample)
@@ -171,7 +171,7 @@ def compare_relations(
         for parent in parents:
             if parent.profile.documents >= _ENOUGH and is_unseen(spot.name, parent):
                 effect = ": nothing is ever found"
-                yield _record_unknown(access, "find", "$fk names", spot.name, parent, effect)
+                yield _advise_unknown(access, "find", "$fk names", spot.name, parent, effect)
             elif target is not None and spot.path:
                 yield from _compare_kinds(access, (spot.name, parent), (spot.path, target))
 
@@ -203,7 +203,7 @@ def _find_kinds(path: str, sample: CollectionSample) -> set[str]:
     return {"number" if one in NUMBERS else one for one in kinds}
 
 
-def record_missing(app: str, places: Sequence[str], sample: CollectionSample) -> Advice:
+def advise_missing(app: str, places: Sequence[str], sample: CollectionSample) -> Advice:
     """Report a collection that does not exist."""
     more = f", which {len(places)} fields are about" if len(places) > 1 else ""
     return Advice(
@@ -218,7 +218,7 @@ def record_missing(app: str, places: Sequence[str], sample: CollectionSample) ->
     )
 
 
-def record_problem(sample: CollectionSample, reason: str) -> Advice:
+def advise_problem(sample: CollectionSample, reason: str) -> Advice:
     """Report a collection that could not be inspected."""
     return Advice(
         Weight.WARNING,

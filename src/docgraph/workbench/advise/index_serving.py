@@ -66,7 +66,7 @@ class Serving:
         if size is not None and size < FEW and find_special_index(question.filter) is None:
             return None
         if question.reads_on:
-            return _record_reading(question, sample)
+            return _find_full_read(question, sample)
         if sample.is_series:
             return _check_series(question, sample)
         sort = _find_order(question, sample)
@@ -220,7 +220,7 @@ def _weigh(question: PlannedQuery, sample: CollectionSample, wants: Sequence[Wan
     return Weight.WARNING if size >= (MANY if is_precise else SCANNED) else Weight.NOTE
 
 
-def _record_reading(question: PlannedQuery, sample: CollectionSample) -> Unserved | None:
+def _find_full_read(question: PlannedQuery, sample: CollectionSample) -> Unserved | None:
     if sample.documents is None or sample.documents < MANY:
         return None
     all_ = f"all {sample.documents} documents of {sample.name}"

@@ -192,7 +192,7 @@ def _advise(one: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:
     )
 
 
-def record_rejection(question: PlannedQuery, reason: str) -> tuple[Advice, NewIndex | None]:
+def advise_rejection(question: PlannedQuery, reason: str) -> tuple[Advice, NewIndex | None]:
     """Report a query that the database rejects, maybe because it requires a special index."""
     special = find_special_index(question.filter)
     command = "" if special is None else render_command(question.place, special)
@@ -230,13 +230,13 @@ def find_idle(
         first, direction = one.index.keys[0]
         if longer is not None:
             what = f"the index {one.name} is the beginning of {longer.name}, which serves the same"
-            yield _record(
+            yield _build_advice(
                 sample, one, "redundant-index", what, "drop it, if no hint names it", uses
             )
         elif one.name not in used and first not in named and isinstance(direction, int | float):
             what = f"the index {one.name} is not used by any app"
             hint = "rules, REST clients and other programs may use it: look before you drop it"
-            yield _record(sample, one, "unused-index", what, hint, uses)
+            yield _build_advice(sample, one, "unused-index", what, hint, uses)
 
 
 def _find_longer(index: NamedIndex, sample: CollectionSample) -> NamedIndex | None:
@@ -253,7 +253,7 @@ def _find_longer(index: NamedIndex, sample: CollectionSample) -> NamedIndex | No
     )
 
 
-def _record(
+def _build_advice(
     sample: CollectionSample,
     index: NamedIndex,
     kind: str,

@@ -11,7 +11,7 @@ import pytest
 
 from docgraph.exchange import Account, Connection, Exchange, Request
 from docgraph.exchange.errors import TooManyRequests
-from docgraph.observe.event import CallersLimited, RequestLimited
+from docgraph.observe.engine_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets
 from docgraph.server.rate_limits import Limit, Limiter, round_up
 from docgraph.server.rate_limits.sections import CallerLimit

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.observe.event import CommandFinished
+from docgraph.observe.engine_events import CommandFinished
 from docgraph.observe.tracing import RequestTrace, TraceContext, current
 from docgraph.store.driver.timed_commands import Observed
 from tests.http.harness import listening
