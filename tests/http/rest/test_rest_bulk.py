@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64, ObjectId
 
-from tests.http.harness import eventually
+from docgraph.observe.engine_events import CommandFinished
+from tests.http.harness import eventually, listening
 from tests.http.rest_harness import Api
 
 pytestmark = pytest.mark.anyio
@@ -153,6 +154,25 @@ async def test_etags_of_ids_that_a_collation_makes_equal_are_compared(api: Api) 
         reply = await api.send("POST", f"/names?wm={mode}", body, {"if-match": "another"})
 
         assert [one["httpStatus"] for one in reply.json["results"]] == [412, 412, last]
+
+
+@pytest.mark.parametrize(("stored", "kind", "most"), [(1.0, int, 20), ("É", str, 120)])
+async def test_ids_that_are_equal_to_the_database_are_not_read_one_by_one(
+    api: Api, stored: Any, kind: type, most: int
+) -> None:
+    api.things.drop()
+    things = api.things.database.create_collection(
+        "things", collation={"locale": "en", "strength": 1}
+    )
+    things.insert_one({"_id": stored, "_etag": "old"})
+    body = [{"_id": "e" if kind is str else 1}, *({"_id": kind(n)} for n in range(2, 500))]
+
+    with listening(CommandFinished) as commands:
+        reply = await api.send("POST", "/things?wm=update", body, {"if-match": "another"})
+
+    statuses = [one["httpStatus"] for one in reply.json["results"]]
+    assert statuses == [412, *[404] * 498]
+    assert len([one for one in commands if one.collection == "things"]) <= most
 
 
 async def test_an_upsert_of_an_array_tells_what_is_new(api: Api) -> None:

@@ -167,8 +167,13 @@ MANY = [["x" * 1_000] * 300] * 50
         {"list": MANY},
         {"object": {"one": "x", "many": {"lists": MANY}}},
         SHARED * 50,
+        [{"k" * 200_000: 1}] * 1000,
+        [{"k" * 200_000: 1, "one": {"id": 1}}] * 1000,
+        [{"k" * 2_000: 1, "many": [{"j" * 2_000: 1}] * 100}] * 1000,
+        [{"many": [{f"f{n}": n for n in range(40)}] * 1000}] * 1000,
+        [{f"f{n}": n for n in range(50_000)}] * 1000,
     ],
-    ids=range(10),
+    ids=range(15),
 )
 def test_a_large_value_that_is_shared_is_not_written_for_each_before_the_limit_counts(
     data: Any,

@@ -6,6 +6,7 @@ from base64 import urlsafe_b64encode
 from datetime import datetime
 from typing import Any
 
+import bson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,9 +86,48 @@ def test_a_token_keeps_how_many_documents_are_done_behind_its_key(place: PageSta
     assert parse_token(ORDER, render_token(ORDER, place)) == place
 
 
+def build_token(key: bytes, skip: str = "0") -> str:
+    return urlsafe_b64encode(b"a,_id\0" + skip.encode() + b"\0" + key).decode()
+
+
 @pytest.mark.parametrize("skip", ["-1", "100001", '"1"', "true", "1,1"])
 def test_a_token_with_another_count_is_refused(skip: str) -> None:
-    token = urlsafe_b64encode(f'["a,_id",["x",7],[],{skip}]'.encode()).decode()
+    key = bson.encode({"k": ["x", 7]})
+    assert parse_token(ORDER, build_token(key, "1")) == PageStart(["x", 7], 1)
 
     with pytest.raises(RequestError, match=r"^illegal after parameter, it is not one of ours"):
-        parse_token(ORDER, token)
+        parse_token(ORDER, build_token(key, skip))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        {"k": []},
+        {"k": [1]},
+        {"k": [1, 2, 3]},
+        {"k": [None] * 1400, "e": list(range(1400))},
+        {"k": [1, 2], "e": list(range(1400))},
+        {"k": {"0": 1, "1": 2}},
+        {"k": [1, 2], "e": 1},
+        {},
+    ],
+    ids=range(8),
+)
+def test_a_token_with_another_key_is_refused(key: Any) -> None:
+    with pytest.raises(RequestError, match=r"^illegal after parameter, it is not one of ours"):
+        parse_token(ORDER, build_token(bson.encode(key)))
+
+
+@pytest.mark.parametrize("last", range(0, 256, 4))
+@pytest.mark.parametrize("rest", [b"\0", b"\xff"])
+def test_behind_every_decimal_that_can_be_stored_there_is_a_condition(
+    last: int, rest: bytes
+) -> None:
+    """Of more than 34 digits, too, which the driver cannot convert."""
+    number = Decimal128.from_bid(rest * 15 + bytes([last]))
+    token = render_token(ORDER, PageStart([number, 7]))
+
+    key, _ = parse_token(ORDER, token)
+
+    assert key is not None
+    assert behind(ORDER, key)
