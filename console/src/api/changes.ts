@@ -5,9 +5,8 @@ import { ApiError, asApiError } from "./error.js";
 import { type DocumentId, pathTo } from "./ids.js";
 import { hidesProperties, requireRight } from "./rights.js";
 import { request } from "./session.js";
-import { type Fields, type Value, isFields, parseFields, parseTyped, writeTyped } from "./typed.js";
+import { type Fields, type Value, isFields, parseTyped, writeTyped } from "./typed.js";
 
-const longestGuard = 4000; // characters: of an address, the server takes 8192
 const jsonBody = { "Content-Type": "application/json" };
 
 /** Create a collection; 412: it already exists. */
@@ -46,10 +45,10 @@ export async function insertFirst(segments: Segments, document: string): Promise
 export async function changeDocument(segments: Segments, id: DocumentId, before: Fields, after: Fields, etag: string): Promise<void> {
   const headers = { ...jsonBody, ...matching(etag) };
   const path = pathTo(dataPath(segments), id);
-  const { patch, whole, guards } = describeDifference(before, after);
+  const { patch, whole, former } = describeDifference(before, after);
   if (patch === null) requirePlainNames(after.keys());
   if (whole.length > 0 && (await hidesProperties(path ?? dataPath(segments)))) throw wouldLose(whole[0]!);
-  const guard = etag === noEtag ? guardElements(guards) : "";
+  const guard = etag === noEtag ? guardElements(former) : "";
   if (path !== null) {
     await request(path + guard, { method: patch === null ? "PUT" : "PATCH", headers, body: patch ?? writeTyped(after, 0) });
   } else if (patch === null) {
@@ -62,25 +61,10 @@ export async function changeDocument(segments: Segments, id: DocumentId, before:
   }
 }
 
-/** The filter that a document has to match without an etag: of each condition, the first alternative that an address has room for. */
-export function guardElements(guards: Guards): string {
-  const filter = new Map<string, Value>();
-  let room = longestGuard;
-  for (const [path, alternatives] of guards) {
-    const sizes = alternatives.map((one) => encodeURIComponent(writeTyped(new Map([[path, one]]), 0)).length);
-    const fitting = sizes.findIndex((size) => size <= room);
-    if (fitting >= 0) filter.set(path, alternatives[fitting]!);
-    room -= sizes[fitting] ?? 0;
-  }
+/** Without an etag, only their values show that elements of lists have not moved since the document was read. */
+function guardElements(former: ReadonlyMap<string, Value>): string {
+  const filter = new Map([...former].map(([path, value]) => [path, new Map([["$eq", value]])]));
   return filter.size === 0 ? "" : `&filter=${encodeURIComponent(writeTyped(filter, 0))}`;
-}
-
-function equal(value: Value): readonly Fields[] {
-  return [new Map([["$eq", value]]), ...(isList(value) ? hasLength(value.length) : [])];
-}
-
-function hasLength(length: number): readonly Fields[] {
-  return [parseFields(`{"$size": ${length}}`)];
 }
 
 function wouldLose(name: string): ApiError {
@@ -144,21 +128,18 @@ function hasKeptOrder(before: Fields, after: Fields): boolean {
   return [...after.keys()].slice(0, kept.length).every((name, index) => name === kept[index]);
 }
 
-/** Conditions by path, each with alternatives. */
-export type Guards = ReadonlyMap<string, readonly Fields[]>;
-
 export interface Difference {
   /** The update, as JSON; null: none does it, as the order of the first-level names has changed. */
   readonly patch: string | null;
   /** The paths of what is sent whole, although it could contain more than the caller sees; "" is the document. */
   readonly whole: readonly string[];
-  /** What shows, without an etag, that no one has changed these lists or moved their elements since the document was read. */
-  readonly guards: Guards;
+  /** The values inside lists that are changed, by their paths. */
+  readonly former: ReadonlyMap<string, Value>;
 }
 
 /** The update that makes `after` of `before`. */
 export function describeDifference(before: Fields, after: Fields): Difference {
-  if (!hasKeptOrder(before, after)) return { patch: null, whole: [""], guards: new Map([...before].filter(([name]) => isPlainName(name)).map(([name, value]) => [name, equal(value)])) };
+  if (!hasKeptOrder(before, after)) return { patch: null, whole: [""], former: new Map() };
   const { changed, removed } = compareFields(before, after);
   requirePlainNames([...changed.map(([name]) => name), ...removed]);
   const update = new Update();
@@ -170,7 +151,7 @@ export function describeDifference(before: Fields, after: Fields): Difference {
 class Update implements Difference {
   readonly unset = new Map<string, Value>();
   readonly whole: string[] = [];
-  readonly guards = new Map<string, readonly Fields[]>();
+  readonly former = new Map<string, Value>();
   private readonly set = new Map<string, Value>();
 
   get patch(): string {
@@ -179,46 +160,34 @@ class Update implements Difference {
   }
 
   /** Of an embedded document and of a list of them only what differs, as paths. */
-  add(path: string, before: Value | undefined, after: Value): void {
-    if (isFields(before) && isFields(after)) this.addFields(path, before, after);
+  add(path: string, before: Value | undefined, after: Value, isInList = false): void {
+    if (isFields(before) && isFields(after)) this.addFields(path, before, after, isInList);
     else if (isList(before) && isList(after) && before.some(isComposite)) this.addList(path, before, after);
     else {
       this.set.set(path, after);
-      if (isList(before) && isList(after)) this.guards.set(path, equal(before));
+      if (isInList && before !== undefined && !isComposite(before)) this.former.set(path, before);
     }
   }
 
   /** All of it where the order has changed, or a name cannot be in a path. */
-  private addFields(path: string, before: Fields, after: Fields): void {
+  private addFields(path: string, before: Fields, after: Fields, isInList: boolean): void {
     const { changed, removed } = compareFields(before, after);
-    if (!hasKeptOrder(before, after) || ![...changed.map(([name]) => name), ...removed].every(isPlainName)) return this.addWhole(path, before, after);
+    if (!hasKeptOrder(before, after) || ![...changed.map(([name]) => name), ...removed].every(isPlainName)) return this.addWhole(path, after);
     for (const name of removed) this.unset.set(`${path}.${name}`, "");
-    for (const [name, value] of changed) this.add(`${path}.${name}`, before.get(name), value);
+    for (const [name, value] of changed) this.add(`${path}.${name}`, before.get(name), value, isInList);
   }
 
   /** All of it where an element was removed or has moved: what is hidden in it would stay at its former place. */
   private addList(path: string, before: readonly Value[], after: readonly Value[]): void {
     const [old, now] = [before, after].map((list) => list.map((one) => writeTyped(one, 0))) as [string[], string[]];
     const changed = now.flatMap((text, index) => (text === old[index] ? [] : [index]));
-    if (now.length < old.length || changed.some((index) => old.includes(now[index]!))) return this.addWhole(path, before, after);
-    if (now.length > old.length) this.guards.set(path, hasLength(old.length));
-    for (const index of changed) {
-      this.remember(`${path}.${index}`, before[index]);
-      this.add(`${path}.${index}`, before[index], after[index]!);
-    }
+    if (now.length < old.length || changed.some((index) => old.includes(now[index]!))) return this.addWhole(path, after);
+    for (const index of changed) this.add(`${path}.${index}`, before[index], after[index]!, true);
   }
 
-  /** Its plain values identify an element: others may contain what is hidden. */
-  private remember(path: string, element: Value | undefined): void {
-    if (isFields(element)) {
-      for (const [name, value] of element) if (isPlainName(name)) this.remember(`${path}.${name}`, value);
-    } else if (element !== undefined && !isComposite(element)) this.guards.set(path, equal(element));
-  }
-
-  private addWhole(path: string, before: Value, after: Value): void {
+  private addWhole(path: string, value: Value): void {
     this.whole.push(path);
-    this.set.set(path, after);
-    this.guards.set(path, equal(before));
+    this.set.set(path, value);
   }
 }
 
