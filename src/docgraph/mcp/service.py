@@ -245,6 +245,7 @@ class McpService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Answer one message."""
+        # `provision` has built both.
         assert self._rate_limit is not None and self.protocol is not None  # noqa: S101, PT018
         self._rate_limit.count(exchange)
         message = await exchange.request.run(read_message)

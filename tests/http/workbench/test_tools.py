@@ -729,10 +729,10 @@ async def test_why_a_request_is_denied_is_told_with_the_rule_that_decides(
     service.insert("users", {"_id": "robin", "roles": ["reader"], "team": "red"})
     known = await get(service, "matrix", **question, user="robin")
     assert (known["allowed"], known["rules"]) == (True, allowed["rules"])
-    for asked, told in (("role=reader", allowed), ("user=robin", known)):
+    for asked, matrix in (("role=reader", allowed), ("user=robin", known)):
         path = f"/access/explain?path=/people&method=GET&{asked}"
         explained = await service.request("GET", path, headers=ADMIN)
-        assert told == explained.json
+        assert matrix == explained.json
     assert known["bindings"]  # of `@user`
 
 

@@ -239,7 +239,7 @@ async def test_beyond_the_budget_what_all_have_read_is_dropped_first() -> None:
 
 @pytest.mark.parametrize("after", [None, "02"], ids=["new", "resumed"])
 async def test_who_comes_later_holds_back_nothing_that_was_before(after: str | None) -> None:
-    """Only what somebody has yet to read is retained, and nobody is ended for what was read."""
+    """Only events that a reader has yet to read are retained; no reader is ended for others."""
     budget = LogBudget(0)
     log = build_log(budget=budget)
     publish(log, notices(1, 2))

@@ -169,7 +169,7 @@ async def test_a_read_that_waits_uses_the_patience_of_its_request_once() -> None
 
 @pytest.mark.parametrize("is_heavy", [True, False])
 async def test_a_wait_is_known_while_it_lasts_and_afterwards(is_heavy: bool) -> None:
-    """Decision 51: whoever waits behind it is told of overload, also when it is over."""
+    """Decision 51: a request that waited for it gets the error of overload, also after it."""
     lanes, started = PoolLanes(1, None), time.monotonic()
     lanes.resize(1)
     await lanes.enter(NO_WAIT, is_heavy=is_heavy)
