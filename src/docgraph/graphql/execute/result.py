@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice, zip_longest
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +19,7 @@ _FLAT_VALUES = 100_000  # of objects that are encoded together
 _FLAT_TEXT = 1 << 20  # characters of their keys and texts
 _JSON = frozenset({bytes})
 _OBJECT = frozenset({dict})
+_TEXT = frozenset({str})
 _FLAT = frozenset({str, int, float, bool, NoneType})
 
 
@@ -202,8 +203,13 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
 
 
 def _is_small(value: Any) -> bool:
-    """Return whether a value has few parts, short keys and texts; shared ones count each time."""
+    """Return whether a value has few parts, short keys and texts; shared ones count each time.
+
+    Callers choose the keys: aliases. Each object counts as if it had all of them.
+    """
     parts, size = [value], 0
+    keys: set[str] = set()
+    objects = 0
     for one in parts:
         kind = type(one)
         if kind is str or kind is bytes:
@@ -212,11 +218,12 @@ def _is_small(value: Any) -> bool:
             if len(one) + len(parts) > _SLICE:
                 return False
             if kind is dict:
-                size += sum(map(len, one))  # callers choose the keys: aliases
+                keys.update(one)
+                objects += 1
                 parts += one.values()
             else:
                 parts += one
-    return size <= _SMALL
+    return size + objects * sum(map(len, keys)) <= _SMALL
 
 
 def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
@@ -307,13 +314,20 @@ def _are_flat(part: list[Any]) -> bool:
 
     Written for many elements: the work per value is done in C.
     """
+    if type(part[0]) is not dict or not _FLAT.issuperset(map(type, part[0].values())):
+        return False  # most lists that are not flat are not from the start
     if not _OBJECT.issuperset(map(type, part)) or sum(map(len, part)) > _FLAT_VALUES:
         return False
-    values = [*chain.from_iterable(map(dict.values, part))]
-    if not _FLAT.issuperset(map(type, values)):
-        return False
-    texts = (one for one in values if type(one) is str)
-    return sum(map(len, chain(chain.from_iterable(part), texts))) <= _FLAT_TEXT
+    size = len(part) * sum(map(len, set().union(*part)))
+    for column in zip_longest(*map(dict.values, part)):
+        kinds = set(map(type, column))
+        if not kinds <= _FLAT:
+            return False
+        if kinds == _TEXT:
+            size += sum(map(len, column))
+        elif str in kinds:
+            size += sum(len(one) for one in column if type(one) is str)
+    return size <= _FLAT_TEXT
 
 
 def _separate(items: list[bytes]) -> list[bytes]:
