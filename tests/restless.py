@@ -27,7 +27,7 @@ def install() -> None:
         await follow(self)
 
     versions.VersionFollower._follow = follow_restlessly  # type: ignore[method-assign]
-    versions._POLL_EVERY = _EVERY  # type: ignore[misc]
+    versions._POLL_EVERY = _EVERY  # type: ignore[misc]  # a constant of the product
     run = change_stream.Follower.run
 
     async def run_restlessly(self: change_stream.Follower) -> None:

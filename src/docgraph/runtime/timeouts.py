@@ -29,7 +29,7 @@ class Timeout:
 
     def __enter__(self) -> Timeout:
         task = asyncio.current_task()
-        assert task is not None  # noqa: S101 - there is no other way to get here
+        assert task is not None  # noqa: S101 - timeouts are entered by coroutines of tasks
         self._task, self._cancelling = task, task.cancelling()
         self._wheel.add(self)
         return self

@@ -82,6 +82,7 @@ class Toolset:
         self._lane = lane
         comparison = Comparison(graphql, mongo, store, book, registry)
         self._sessions = sessions = AppSessions(
+            # `/_tools` is part of the plugin `graphql`, which is therefore enabled.
             access=AppAccess(registry.find("graphql"), apps, dry_runs),  # type: ignore[arg-type]
             drafts=Drafts(graphql, store, registry, lane),
             limits=registry.find(DEFINITION_LIMITS),

@@ -55,6 +55,7 @@ async def fetch_connections(
 ) -> list[Any]:
     """Return the connection of each parent, or why it has none."""
     window, parts = run.prepared[id(fetch)].window, fetch.connection
+    # `prepare_pages` has set them, or the fetch has failed before.
     assert window is not None and window.page is not None and parts is not None  # noqa: S101, PT018
     others = _Others(fetch, parents, roots, run)
     calls: dict[str, Coroutine[Any, Any, Sequence[Any]]] = {}
