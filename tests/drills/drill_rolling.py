@@ -6,7 +6,8 @@
 Needs `haproxy` (Debian: haproxy). 16 clients use the proxy, somebody changes definitions, rules and
 logins at one instance and looks at all of them, and one follows a change stream. No client sees an
 error, nothing that was acknowledged is lost, and who asks 2 s after a change sees it, everywhere.
-Another time an instance is killed: then clients see errors, after which they know what to do.
+Another time an instance is killed: then clients see errors, after which they know what to do. And
+the primary of the database is killed: requests wait for the next one, at every instance.
 """
 
 from __future__ import annotations
@@ -28,12 +29,13 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 from docgraph.embedded.mongod_setup import MongodOptions
+from tests.drills.elections import await_successor
 from tests.drills.fleet import SOURCES, Fleet, copy_as_next_version, has_delay, read_version
 from tests.drills.rolling_changes import PASSWORD, Changes, basic, build_user
 from tests.drills.rolling_clients import Account, Clients
 from tests.drills.server import wait_until
 from tests.programs import require
-from tests.replica_set import ReplicaSet
+from tests.replica_set import ReplicaSet, kill
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -211,3 +213,20 @@ def test_an_instance_that_is_killed_costs_what_it_was_working_on(
         victim.start(SOURCES)
         fleet.await_up(victim)
     assert len(seen.unknown) <= 8  # of each client that writes the request that was under way
+
+
+def test_an_election_costs_no_request(fleet: Fleet, members: ReplicaSet) -> None:
+    """With MongoDB's own time until an election (decision 60)."""
+    members.be_patient()
+    clients = Clients(fleet.port, basic("client", PASSWORD))
+    with fleet.running(SOURCES), clients.calling() as seen:
+        time.sleep(SETTLED)
+        primary, begun = members.await_primary(), time.monotonic()
+        kill(primary)
+        succession = await_successor(members, primary, begun)
+        time.sleep(SETTLED)
+    members.start()
+    print(f"\n{succession.describe()}; {seen.describe()}")
+    assert not seen.wrong, seen.wrong[:5]
+    assert not seen.retried
+    assert all(one.startswith("create") for one in seen.unknown)

@@ -208,6 +208,13 @@ class ConnectionsUsed(Event, frozen=True):
     most: int
 
 
+class ElectionAwaited(Event, frozen=True):
+    """Requests of this worker wait for a new primary, or no longer do. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    is_awaited: bool
+
+
 class FastPathOff(Event, frozen=True):
     """Reads cost more than on the fast path: the driver's version or an option forbids it."""
 

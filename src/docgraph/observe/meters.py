@@ -151,6 +151,9 @@ class Meters:
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
+            events.ElectionAwaited: lambda event: self._metrics["docgraph_database_electing"].set(
+                int(event.is_awaited)
+            ),
             events.ConnectionsUsed: self._set_connections,
             events.UnreadableValue: lambda event: self._metrics[
                 "docgraph_database_unreadable_values_total"

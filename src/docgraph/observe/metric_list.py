@@ -60,6 +60,11 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
         (),
         "1 when the database answers, else 0, as the worker says that noticed last.",
     ),
+    "docgraph_database_electing": (
+        "gauge:livemax",
+        (),
+        "1 while requests wait for the replica set to elect a new primary, else 0.",
+    ),
     "docgraph_database_connections": (
         "gauge:livesum",
         ("client",),

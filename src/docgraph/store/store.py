@@ -17,6 +17,7 @@ from bson import ObjectId
 from pymongo import ReadPreference
 
 from docgraph.config.section import PluginConfig
+from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
 from docgraph.observe.events import ClocksDiffer
 from docgraph.plugins.kinds import Provider
@@ -175,6 +176,23 @@ class Store:
     async def ping(self, timeout: float, db: str = "admin") -> None:  # noqa: ASYNC109 - its point
         """Wait until the database answers, for at most that many seconds."""
         await self._commands.ping(timeout, db=db)
+
+    async def is_electing(self, timeout: float, db: str = "admin") -> bool:  # noqa: ASYNC109 - its point
+        """Wait until the database answers; return whether requests wait for a new primary.
+
+        A member has to answer then: an instance without a network is not ready (decision 60).
+        """
+        started = time.monotonic()
+        if not self._availability.is_electing:
+            try:
+                await self.ping(timeout, db)
+                return False
+            except StoreError:
+                timeout -= time.monotonic() - started
+                if timeout <= 0 or not self._availability.is_electing:
+                    raise
+        await self._commands.ping(timeout, db=db, preference=ReadPreference.SECONDARY)
+        return True
 
     async def set_clock(self, timeout: float) -> None:  # noqa: ASYNC109 - its point
         """Set `clock` to the time of the database, with a time limit in seconds."""

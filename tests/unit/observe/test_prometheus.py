@@ -26,6 +26,7 @@ from docgraph.observe.events import (
     BodyAwaited,
     DatabaseFound,
     DatabaseLost,
+    ElectionAwaited,
     InterceptorFailed,
     LinesDropped,
     LoginsBlocked,
@@ -194,6 +195,13 @@ def test_the_database_is_down_until_it_is_found() -> None:
     assert _value("docgraph_database_up") == 1
     emit(DatabaseLost("gone"))
     assert _value("docgraph_database_up") == 0
+
+
+def test_an_election_is_shown_while_requests_wait_for_it() -> None:
+    """Decision 60."""
+    for is_awaited in (True, False):
+        emit(ElectionAwaited(is_awaited))
+        assert _value("docgraph_database_electing") == is_awaited
 
 
 def test_apps_are_counted_by_state() -> None:

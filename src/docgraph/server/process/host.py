@@ -65,7 +65,7 @@ from docgraph.server.process.tls import build_context
 from docgraph.server.process.workers import ProcessHooks, Supervisor, WorkerForker, new_loop
 from docgraph.server.services.sections import DatabaseProbe
 from docgraph.server.settings import ServerSettings
-from docgraph.store.driver.client import BlockingPing
+from docgraph.store.driver.client import BlockingPing, find_longest_wait
 from docgraph.store.sections import MClient
 
 Say = Callable[[str], None]
@@ -200,8 +200,9 @@ def answering_probes(
     if forker is None or not options.is_on:
         yield None
         return
-    timeout = probe.timeout_ms / 1000
-    check = DatabaseCheck(BlockingPing(address, timeout, probe.dbname), timeout)
+    timeout, core = probe.timeout_ms / 1000, prepared.config.get(Core)
+    longest = find_longest_wait(prepared.config.get(MClient), address, core.wait_timeout_ms)
+    check = DatabaseCheck(BlockingPing(address, timeout, probe.dbname, longest), timeout)
     health = HealthState(forker.pulses, check.read)
     render = prometheus.render if options.metrics else None
     listener = open_probe_listener(options)

@@ -20,11 +20,13 @@ from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
 from docgraph.store.driver.client import BlockingPing
+from docgraph.store.driver.connection_status import ELECTING
 
 _TURNS_WITHIN: Final = 30.0  # seconds; an instance without a turn of any event loop hangs
 _ACCEPTS_WITHIN: Final = 10.0  # seconds; a worker without a turn accepts no connection
 _GAP: Final = 5.0  # seconds without a check of ours: the whole machine may have been suspended
-_INTERVAL: Final = 1.0  # seconds between two pings
+_INTERVAL: Final = 1.0  # seconds between two pings …
+_SOON: Final = 0.1  # … and until the next one after a failure or during an election
 
 
 class Health(NamedTuple):
@@ -33,10 +35,11 @@ class Health(NamedTuple):
     status: int
     description: str
     latency_ms: int | None = None
+    state: str = ""
 
 
 class DatabaseCheck:
-    """Pings once a second in a thread; `close` after use."""
+    """Pings once a second in a thread, more often if something is wrong; `close` after use."""
 
     def __init__(self, ping: BlockingPing, timeout: float) -> None:
         self._ping = ping
@@ -68,18 +71,20 @@ class DatabaseCheck:
         while not self._is_closed.is_set():
             health = self._check()
             self._result = (time.monotonic(), health)
-            self._is_closed.wait(_INTERVAL)
+            is_well = health.status == _OK and not health.state
+            self._is_closed.wait(_INTERVAL if is_well else _SOON)
 
     def _check(self) -> Health:
-        started = time.monotonic()
+        started, state = time.monotonic(), ""
         try:
-            self._ping.ping()
-            status, description = 200, "ping successful"
+            status, description = _OK, "ping successful"
+            if self._ping.ping():
+                description, state = ELECTING, "electing"
         except TimeoutError as error:
             status, description = 504, str(error)
         except ConnectionError as error:
             status, description = 503, str(error)
-        return Health(status, description, round((time.monotonic() - started) * 1000))
+        return Health(status, description, round((time.monotonic() - started) * 1000), state)
 
 
 class HealthState:
@@ -380,6 +385,8 @@ def _render(health: Health) -> bytes:
         "status": "ok" if is_fine else "error",
         "description": health.description,
     }
+    if health.state:
+        body["state"] = health.state
     if health.latency_ms is not None:
         body["latencyMs"] = health.latency_ms
     return json.dumps(body).encode()

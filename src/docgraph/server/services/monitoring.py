@@ -24,7 +24,7 @@ from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConf
 from docgraph.server.services.sections import Metrics as MetricsConfig
 from docgraph.server.services.sections import Ping as PingConfig
 from docgraph.store import Store
-from docgraph.store.driver.connection_status import Lacking
+from docgraph.store.driver.connection_status import ELECTING, Lacking
 
 
 class DatabaseProbe(Service):
@@ -46,18 +46,23 @@ class DatabaseProbe(Service):
         self._store = store
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Return 200 with the latency, 504 for a timeout, 503 for other failures and a stop."""
+        """Return 200 with the latency, 504 for a timeout, 503 for other failures and a stop.
+
+        200 also during an election that requests wait for (decision 60).
+        """
         started = time.perf_counter()
         if self._generations.read("stopping"):
             return _report(503, "error", "stopping", started)
         try:
-            await self._store.ping(timeout=self._timeout, db=self._db)
+            is_electing = await self._store.is_electing(timeout=self._timeout, db=self._db)
         except TimeLimitExceeded:
             return _report(504, "error", "no answer in time", started)
         except StoreError:
             return _report(503, "error", self._explain(), started)
         if isinstance(fault := self._store.fault, Lacking) and fault.is_serious:
             return _report(503, "error", fault.summary, started)
+        if is_electing:
+            return _report(200, "ok", ELECTING, started, state="electing")
         return _report(200, "ok", "ping successful", started)
 
     def _explain(self) -> str:
@@ -67,9 +72,9 @@ class DatabaseProbe(Service):
         return "the database cannot be reached" if fault is None else fault.summary
 
 
-def _report(status: int, word: str, description: str, started: float) -> Body:
+def _report(status: int, word: str, description: str, started: float, **more: str) -> Body:
     latency = round((time.perf_counter() - started) * 1000)
-    body = {"status": word, "description": description, "latencyMs": latency}
+    body = {"status": word, "description": description, **more, "latencyMs": latency}
     return Body(status, orjson.dumps(body), "application/json")
 
 

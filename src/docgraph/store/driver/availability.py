@@ -27,7 +27,12 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
-from docgraph.observe.events import ConnectionsUsed, DatabaseFound, RightsGranted
+from docgraph.observe.events import (
+    ConnectionsUsed,
+    DatabaseFound,
+    ElectionAwaited,
+    RightsGranted,
+)
 from docgraph.runtime import Tasks, cancel_until_over
 from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import (
@@ -42,7 +47,7 @@ from docgraph.store.driver.connection_status import (
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, StoreDenied
 from docgraph.store.driver.fast_path import count_used_connections, find_pool_size
 from docgraph.store.driver.login import forget_connections, log_in, read_version
-from docgraph.store.driver.waiting import Waits
+from docgraph.store.driver.waiting import Election, Waits
 
 if TYPE_CHECKING:
     from pymongo.topology_description import TopologyDescription
@@ -77,6 +82,9 @@ class Availability:
         self._clients = {"requests": client}
         if stream_client is not None:
             self._clients["streams"] = stream_client
+        longest = client.options.server_selection_timeout
+        self._election = Election(min(self._waits.limit, longest), clock)
+        self._was_electing = False
         self._used: dict[str, int] = {}  # connections, by the name of their client
         self._first = asyncio.Event()
         self._news = asyncio.Event()
@@ -100,6 +108,11 @@ class Availability:
     def fault(self) -> Fault | None:
         """The current fault, as far as it is known."""
         return self._absence or self._refusal or self._lacking
+
+    @property
+    def is_electing(self) -> bool:
+        """Whether the set has members and no primary, and requests still wait for one."""
+        return self._election.is_awaited(self._client.topology_description)
 
     async def wait(self) -> None:
         """Wait until the database has accepted our login for the first time."""
@@ -162,6 +175,7 @@ class Availability:
                 self._check_topology(self._client.topology_description)
             self._record_absence(self._client.topology_description)
             self._record_connections()
+            self._record_election()
             await self._sleep(pause)
             pause = min(2 * pause, _INTERVAL)
 
@@ -172,6 +186,12 @@ class Availability:
             if self._used.get(name) != used:
                 self._used[name] = used
                 emit(ConnectionsUsed(name, used, find_pool_size(client)))
+
+    def _record_election(self) -> None:
+        """Report the begin and the end of an election that requests wait for."""
+        if self.is_electing != self._was_electing:
+            self._was_electing = not self._was_electing
+            emit(ElectionAwaited(self._was_electing))
 
     def _check_topology(self, known: TopologyDescription) -> None:
         if self._waits.is_refused:

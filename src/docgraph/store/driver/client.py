@@ -15,22 +15,26 @@ from __future__ import annotations
 import asyncio
 import warnings
 from contextlib import suppress
+from math import inf
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from bson.codec_options import DatetimeConversion
-from pymongo import AsyncMongoClient, MongoClient
+from pymongo import AsyncMongoClient, MongoClient, ReadPreference
 from pymongo.driver_info import DriverInfo
 from pymongo.errors import NetworkTimeout, PyMongoError
+from pymongo.read_preferences import _ServerMode
 
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
 from docgraph.store.driver.connection_checkout import fix_waiting
+from docgraph.store.driver.waiting import Election
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
 
 DriverClient = AsyncMongoClient[Document]
 
+_HEARTBEAT_MS = 2000  # of the probes; the driver gives up a silent server after two of them
 _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
 
 
@@ -88,25 +92,44 @@ async def close_client(client: DriverClient) -> None:
 
 
 class BlockingPing:
-    """Pings the database with one connection, for a process without an event loop."""
+    """Pings the database with one connection, for a process without an event loop.
 
-    def __init__(self, connection_string: str, seconds: float, db: str) -> None:
+    `longest_wait` is how long requests wait for a server, in seconds.
+    """
+
+    def __init__(
+        self, connection_string: str, seconds: float, db: str, longest_wait: float
+    ) -> None:
         self._connection_string = connection_string
         self._milliseconds = max(1, int(seconds * 1000))
         self._db = db
         self._client: MongoClient[Document] | None = None
+        self._election = Election(longest_wait)
 
-    def ping(self) -> None:
-        """Wait until the database answers; raises `TimeoutError` or `ConnectionError`."""
+    def ping(self) -> bool:
+        """Wait until the database answers; return whether requests wait for a new primary.
+
+        Raises `TimeoutError` or `ConnectionError`. See `Store.is_electing`.
+        """
         try:
             if self._client is None:
                 self._client = self._build_client()
-            client = self._client
-            client[self._db].command({"ping": 1}, read_preference=client.read_preference)
+            if not self._election.is_awaited(self._client.topology_description):
+                try:
+                    self._send(self._client, self._client.read_preference)
+                    return False
+                except PyMongoError:
+                    if not self._election.is_awaited(self._client.topology_description):
+                        raise
+            self._send(self._client, ReadPreference.SECONDARY)
+            return True
         except NetworkTimeout:
             raise TimeoutError("no answer in time") from None
         except PyMongoError:
             raise ConnectionError("the database cannot be reached") from None
+
+    def _send(self, client: MongoClient[Document], preference: _ServerMode) -> None:
+        client[self._db].command({"ping": 1}, read_preference=preference)
 
     def close(self) -> None:
         """Close the connection."""
@@ -118,12 +141,20 @@ class BlockingPing:
             self._connection_string,
             maxPoolSize=1,
             minPoolSize=0,
-            serverMonitoringMode="poll",
+            # Monitors hear of a new primary from the set itself: probes report it without a delay.
+            heartbeatFrequencyMS=_HEARTBEAT_MS,
             appname="docgraph-probes",
             serverSelectionTimeoutMS=self._milliseconds,
             connectTimeoutMS=self._milliseconds,
             socketTimeoutMS=self._milliseconds,
         )
+
+
+def find_longest_wait(section: MClient, connection_string: str, wait_ms: int) -> float:
+    """Return for how many seconds a request waits for a server."""
+    options = dict(parse_qsl(urlsplit(connection_string.lower()).query))
+    driver_ms = int(options.get("serverselectiontimeoutms", section.server_selection_timeout_ms))
+    return min(wait_ms or inf, driver_ms) / 1000
 
 
 def _defaults(section: MClient, connection_string: str, wait_ms: int) -> dict[str, Any]:

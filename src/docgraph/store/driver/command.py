@@ -70,6 +70,9 @@ _NO_DEADLINE = Deadline()
 _GRACE = 0.25  # seconds between the server's timeout of a command and ours
 _LOOK_SECONDS = 0.02  # between two checks for a free connection
 _KEPT_DATABASES = 256
+# Seconds before each retry of a read. One is not enough: until its monitor has noticed the loss of
+# a server, the driver may select the same one again.
+_RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)
 
 # After these codes the same read may succeed, often on another server; from the specification of
 # retryable reads. Connection errors are exceptions of their own.
@@ -106,7 +109,7 @@ class Commands:
         self._raw_options = client.codec_options.with_options(document_class=RawBSONDocument)
         self._read_concern = client.read_concern.document
         self._read_preference = client.read_preference
-        self._tries = 2 if client.options.retry_reads else 1
+        self._pauses = _RETRY_PAUSES if client.options.retry_reads else ()
         self._pool = client.options.pool_options
         self._fast_path = FastPath.find(client)
         self._database = lru_cache(maxsize=_KEPT_DATABASES)(client.get_database)
@@ -284,15 +287,18 @@ class Commands:
         *,
         writing: bool = False,
         db: str = "admin",
+        preference: _ServerMode | None = None,
     ) -> None:
         """Wait until a server that accepts such commands answers."""
-        preference = ReadPreference.PRIMARY if writing else self.client.read_preference
+        if preference is None:
+            preference = ReadPreference.PRIMARY if writing else self.client.read_preference
         database = self._database(db)
         await self.within(
             seconds,
             lambda: database.command({"ping": 1}, read_preference=preference),
             deadline,
             writing=writing,
+            preference=preference,
         )
 
     async def read_time(self, seconds: float) -> datetime:
@@ -373,16 +379,17 @@ class Commands:
         wait: Wait,
     ) -> tuple[Document, Server | None]:
         """Return the response and the server that sent it, if that is known."""
-        tries = self._tries
+        pauses = iter(self._pauses)
         while True:
-            tries -= 1
             try:
                 if self._fast_path is not None:
                     return await self._fast_path.read(database.name, command, preference, wait)
                 return await self.send_by_driver(database, command, preference), None
             except (AutoReconnect, OperationFailure) as error:
-                if tries == 0 or not _is_worth_another_try(error):
+                pause = next(pauses, None)
+                if pause is None or not _is_worth_another_try(error):
                     raise
+            await asyncio.sleep(pause)
 
     async def send_by_driver(
         self,

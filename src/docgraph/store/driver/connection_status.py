@@ -26,6 +26,7 @@ _PARTS: Final = re.compile(
     re.S,
 )
 GUIDE: Final = "docs/how-to/use-your-own-mongodb.md"
+ELECTING: Final = "the replica set elects a primary; requests wait for it"
 _DEFAULT_PORT: Final = "27017"
 
 

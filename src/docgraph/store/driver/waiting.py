@@ -3,7 +3,8 @@
 A command that a live server executes is bounded by the time of its request and by the ceiling. A
 command without a server waits, and so does one whose server the driver has given up. That wait is
 bounded by the remaining patience of its request. It ends immediately when the database is known to
-be away; then no command begins to wait, either.
+be away; then no command begins to wait, either. `Election` tells whether requests still wait for a
+primary.
 """
 
 from __future__ import annotations
@@ -14,11 +15,19 @@ from collections.abc import Callable
 from itertools import chain
 from math import inf
 from types import TracebackType
+from typing import TYPE_CHECKING
+
+from pymongo.server_type import SERVER_TYPE
+from pymongo.topology_description import TOPOLOGY_TYPE
 
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.store.driver.rights import Right, parse_denial
 
+if TYPE_CHECKING:
+    from pymongo.topology_description import TopologyDescription
+
+_SECONDARY = SERVER_TYPE.RSSecondary
 _MAX_DENIED = 100
 _NO_LOGIN = "requires authentication"
 
@@ -97,7 +106,7 @@ class Waits:
         writing: bool = False,
     ) -> WaitingCommand:
         """Return a context that ends a command after its time limit, or a long server wait."""
-        patience = deadline.patience or Patience(self._limit)
+        patience = deadline.patience or Patience(self.limit)
         # Not by the client itself: clients of the same address are equal.
         entries = self._entries.setdefault(id(client), set())
         until = inf if seconds is None else time.monotonic() + seconds
@@ -130,7 +139,8 @@ class Waits:
         return sum(entry.is_write for entry in self._entries.get(id(client), ()))
 
     @property
-    def _limit(self) -> float:
+    def limit(self) -> float:
+        """The longest wait of a request in seconds."""
         return inf if self._seconds is None else self._seconds
 
     def expire(self, now: float, *, is_away: bool) -> None:
@@ -142,3 +152,27 @@ class Waits:
             elif (is_away or not entry.waits_at(now)) and not entry.expired:
                 self._wheel.remove(entry)
                 entry.expire()
+
+
+class Election:
+    """The time without a primary, as one client of the database sees it (decision 60)."""
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds  # that a request waits for a server
+        self._clock = clock
+        self._since: float | None = None
+
+    def is_awaited(self, known: TopologyDescription) -> bool:
+        """Return whether a set has members and no primary, and no request has waited in vain yet.
+
+        Call it often: it measures the time from the first call that finds no primary.
+        """
+        is_leaderless = known.topology_type == TOPOLOGY_TYPE.ReplicaSetNoPrimary
+        members = known.server_descriptions().values()
+        if not is_leaderless or all(one.server_type != _SECONDARY for one in members):
+            self._since = None
+            return False
+        now = self._clock()
+        if self._since is None:
+            self._since = now
+        return now - self._since < self._seconds

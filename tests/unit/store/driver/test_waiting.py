@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from pymongo.hello import Hello
+from pymongo.server_description import ServerDescription
+from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.deadline import Deadline, Patience
-from docgraph.store.driver.waiting import Waits
+from docgraph.store.driver.waiting import Election, Waits
 
 pytestmark = pytest.mark.anyio
 
@@ -108,3 +111,47 @@ async def test_without_a_limit_the_patience_has_no_end() -> None:
 
     assert not await command.is_ended()
     await command.leave()
+
+
+SECONDARY = {"ok": 1, "setName": "rs", "secondary": True, "maxWireVersion": 21}
+PRIMARY = {**SECONDARY, "secondary": False, "isWritablePrimary": True}
+
+
+def topology(kind: int, *replies: dict[str, object] | None) -> TopologyDescription:
+    """Members with these replies; None: it does not answer."""
+    members = [
+        ServerDescription(("m", number), None if reply is None else Hello(reply))
+        for number, reply in enumerate(replies)
+    ]
+    servers = {one.address: one for one in members}
+    return TopologyDescription(kind, servers, "rs", None, None, None)  # type: ignore[arg-type]
+
+
+def test_an_election_is_awaited_as_long_as_requests_wait() -> None:
+    """Decision 60: from the loss of the primary, and again from the next one."""
+    now = 0.0
+    election = Election(15.0, lambda: now)
+    leaderless = topology(TOPOLOGY_TYPE.ReplicaSetNoPrimary, SECONDARY, None)
+    for _ in range(2):
+        assert not election.is_awaited(
+            topology(TOPOLOGY_TYPE.ReplicaSetWithPrimary, SECONDARY, PRIMARY)
+        )
+        now += 100.0
+        assert election.is_awaited(leaderless)
+        now += 14.9
+        assert election.is_awaited(leaderless)
+        now += 0.2
+        assert not election.is_awaited(leaderless)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        topology(TOPOLOGY_TYPE.ReplicaSetNoPrimary, None, None),
+        topology(TOPOLOGY_TYPE.Unknown, None),
+        topology(TOPOLOGY_TYPE.Single, SECONDARY),
+        topology(TOPOLOGY_TYPE.Sharded, None),
+    ],
+)
+def test_no_election_is_awaited_without_a_member_that_answers(known: TopologyDescription) -> None:
+    assert not Election(15.0).is_awaited(known)
