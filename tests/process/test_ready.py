@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from tests.databases import drop
 from tests.guarded_mongo import GuardedMongo
@@ -177,6 +179,20 @@ def test_the_doctor_tells_a_wrong_address_and_a_wrong_configuration(tmp_path: Pa
     assert code == 1
     assert "did you mean 'workers'?" in checks["configuration"]["found"]
     assert checks["address"]["state"] == "skipped"
+
+
+def test_the_doctor_names_a_certificate_that_has_expired(tmp_path: Path) -> None:
+    end = datetime(2020, 1, 1, tzinfo=UTC)
+    issued = trustme.CA().issue_cert(
+        "localhost", not_before=end - timedelta(days=90), not_after=end
+    )
+    pem = tmp_path / "server.pem"
+    issued.private_key_and_cert_chain_pem.write_to_path(pem)
+    settings = [f"/https-listener/{name}={pem}" for name in ("certificate", "key")]
+    code, checks = examine("/https-listener/enabled=true", *settings, cwd=tmp_path)
+    assert (code, checks["certificate"]["state"]) == (1, "wrong")
+    assert checks["certificate"]["found"] == "expired 2020-01-01T00:00:00Z"
+    assert f"renew {pem}" in checks["certificate"]["advice"]
 
 
 def test_the_doctor_lists_users_whose_hash_is_too_expensive(

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -44,9 +45,9 @@ class Pair:
         self._authority = authority
         self.certificate, self.key = directory / "server.pem", directory / "server.key"
 
-    def issue(self) -> tuple[bytes, bytes]:
+    def issue(self, **validity: datetime) -> tuple[bytes, bytes]:
         """A new certificate with its chain, and its key."""
-        issued = self._authority.issue_cert("localhost")
+        issued = self._authority.issue_cert("localhost", **validity)  # type: ignore[arg-type]
         chain = b"".join(blob.bytes() for blob in issued.cert_chain_pems)
         return chain, issued.private_key_pem.bytes()
 
@@ -161,6 +162,27 @@ def test_a_hangup_while_modules_are_imported_is_no_reason_to_end() -> None:
     assert b"/core/workers" in ended.stderr
 
 
+def test_a_certificate_that_ends_soon_is_logged_once_and_measured(pair: Pair) -> None:
+    chain, key = pair.issue(not_after=datetime.now(UTC) + timedelta(days=5))
+    pair.certificate.write_bytes(chain)
+    pair.key.write_bytes(key)
+    settings = {**pair.sections(), "metrics": {"enabled": True, "secured": False}}
+    with run_server(settings, workers=2) as server:
+        (expiring,) = eventually(lambda: logged(server, "certificate-expiring"))
+        assert (expiring["level"], expiring["is_over"]) == ("warning", False)
+        name = 'docgraph_certificate_seconds_left{listener="https"}'
+        lines = eventually(
+            lambda: [
+                line
+                for line in server.get("/metrics").body.decode().splitlines()
+                if line.startswith(name)
+            ]
+        )
+        assert 4 * 86_400 < float(lines[0].split()[-1]) < 5 * 86_400
+        assert server.stop() == 0
+        assert len(logged(server, "certificate-expiring")) == 1
+
+
 def test_a_certificate_behind_symbolic_links_is_noticed_without_a_signal(
     authority: trustme.CA, tmp_path: Path, see: Callable[[Server], set[bytes]]
 ) -> None:
@@ -204,6 +226,10 @@ def test_a_pair_that_does_not_fit_is_reported_and_the_old_one_stays(
         pair.certificate.unlink()
         eventually(lambda: "cannot read" in logged(server, "reload-failed")[-1]["reason"])
         assert see(server) == {decode(chain)}
+        if workers > 1:  # a new worker begins with the last pair that was valid
+            server.workers()[0].kill()
+            eventually(lambda: len(logged(server, "worker-started")) == 3)
+            assert see(server) == {decode(chain)}
         assert server.stop() == 0  # what was loaded also serves those that come last
 
 
@@ -224,6 +250,7 @@ def test_a_renamed_log_file_is_left_to_the_rotation(tmp_path: Path, workers: int
                 return "request-finished" in log.read_text()
 
             eventually(is_logged)
+            eventually(lambda: find_log_files(server, workers) == {str(log)})
             if workers > 1:  # the forker, whose streams a new worker inherits, has the old file
                 killed = server.workers()[0]
                 killed.kill()
@@ -231,9 +258,27 @@ def test_a_renamed_log_file_is_left_to_the_rotation(tmp_path: Path, workers: int
                 eventually(lambda: killed not in server.workers())
             # Each worker opens the file when it hears of the signal, a new one when it starts.
             eventually(lambda: find_log_files(server, workers) == {str(log)})
+            send_user_signals(server, log)
+            eventually(lambda: find_log_files(server, workers) == {str(log)})
             assert server.stop() == 0
     eventually(lambda: "server-stopped" in log.read_text())
     assert log.stat().st_mode & 0o777 == (tmp_path / "docgraph.log.1").stat().st_mode & 0o777
+
+
+def send_user_signals(server: Server, log: Path) -> None:
+    """SIGUSR1 is for the log files alone, SIGUSR2 for nothing; no process ends by them."""
+    log.rename(log.with_suffix(".2"))
+    server.process.send_signal(signal.SIGUSR1)
+    eventually(lambda: log.exists() and find_events(log, "server-reloaded"))
+    server.process.send_signal(signal.SIGUSR2)
+    (ignored,) = eventually(lambda: find_events(log, "signal-ignored"))
+    assert ignored["signal"] == "SIGUSR2"
+    others = [*server.workers(), *server.forkers()]
+    for process in others:
+        process.send_signal(signal.SIGUSR1)
+        process.send_signal(signal.SIGUSR2)
+    assert server.get("/ping").status == 200
+    assert [*server.workers(), *server.forkers()] == others
 
 
 @BOTH

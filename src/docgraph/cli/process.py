@@ -96,6 +96,8 @@ def end_start_by_signals() -> None:
     """End the start on a signal in order, with 0: a stopped server has not failed."""
     for one in _SIGNALS:
         signal.signal(one, _stop)
+    for one in (signal.SIGUSR1, signal.SIGUSR2):  # until the server handles them
+        signal.signal(one, signal.SIG_IGN)
 
 
 def end_start_with_terminal() -> None:

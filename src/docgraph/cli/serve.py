@@ -19,7 +19,8 @@ from docgraph.config.sources import locating
 def serve(sources: ConfigSources) -> None:
     """Serve until SIGTERM or Ctrl-C.
 
-    SIGHUP loads certificates and keys again, and opens log files again that were renamed.
+    SIGHUP loads certificates and keys again, and opens log files again that were renamed. SIGUSR1
+    opens log files only, SIGUSR2 is ignored.
 
     Without a connection string (/mclient/connection-string) an embedded MongoDB is started. One
     line on stdout reports that all workers are ready: "docgraph ready <url>". A problem with the

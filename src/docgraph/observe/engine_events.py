@@ -142,8 +142,14 @@ class ForkerLost(Event, frozen=True):
     pid: int
 
 
+class SignalIgnored(Event, frozen=True):
+    """A signal came that has no meaning here; it changes nothing."""
+
+    signal: str
+
+
 class ServerReloaded(Event, frozen=True):
-    """SIGHUP was handled; no connection was closed."""
+    """SIGHUP or SIGUSR1 was handled; no connection was closed."""
 
     log_files: tuple[str, ...] = ()  # that were opened again, because they were renamed
     needs_restart: tuple[str, ...] = ()  # options that changed and are read at the start only
@@ -154,6 +160,23 @@ class CertificateLoaded(Event, frozen=True):
 
     certificate: str  # the path
     sha256: str  # its fingerprint
+
+
+class CertificateExpiring(Event, frozen=True):
+    """The certificate of the https listener has expired, or will soon; reported once a day."""
+
+    level: ClassVar[Level] = Level.WARNING
+    certificate: str  # the path
+    until: str
+    is_over: bool
+    hint: str = "renew it; the server loads the new files by itself"
+
+
+class CertificateAge(Event, frozen=True):
+    """So many seconds are left until the certificate of the https listener ends. Not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+    seconds_left: float
 
 
 class ReloadFailed(Event, frozen=True):

@@ -33,6 +33,7 @@ from docgraph.observe.engine_events import (
     CacheLag,
     CacheSize,
     CacheUsed,
+    CertificateAge,
     CommandFinished,
     LiveQueryChanged,
     LiveQueryRun,
@@ -153,6 +154,9 @@ class Meters:
             events.DatabaseFound: lambda event: self._metrics["docgraph_database_up"].set(1),
             events.ElectionAwaited: lambda event: self._metrics["docgraph_database_electing"].set(
                 int(event.is_awaited)
+            ),
+            CertificateAge: lambda event: (
+                self._rare["docgraph_certificate_seconds_left"].of("https").set(event.seconds_left)
             ),
             events.ConnectionsUsed: self._set_connections,
             events.UnreadableValue: lambda event: self._metrics[

@@ -201,6 +201,11 @@ METRICS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
         (),
         "Worker processes that ended without being asked to.",
     ),
+    "docgraph_certificate_seconds_left": (
+        "gauge:livemin",
+        ("listener",),
+        "Seconds until the TLS certificate of a listener expires, negative after that.",
+    ),
     "docgraph_start_time_seconds": (
         "gauge:livemin",
         (),

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def doctor(sources: ConfigSources, as_json: bool) -> None:
     """Check the configuration and the database, and print what to do.
 
-    Checks address, login, rights, version, members, clock, fast path, JSON lane, indexes and
-    passwords, and changes nothing. The exit code is 1 if something is wrong, and 0 if there is only
-    advice.
+    Checks certificate, address, login, rights, version, members, clock, fast path, JSON lane,
+    indexes, passwords and stored apps, and changes nothing. The exit code is 1 if something is
+    wrong, and 0 if there is only advice.
     """
     from docgraph.cli.doctor.examine import examine
     from docgraph.store.diagnostics import CheckState

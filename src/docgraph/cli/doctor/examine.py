@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 from docgraph.auth.authenticators.db_users import REALM
 from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
@@ -21,6 +22,8 @@ from docgraph.runtime.native import explain_lane
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration, load_tree, prepare, require_allower
+from docgraph.server.process.tls import find_validity
+from docgraph.server.sections import HttpsListener
 from docgraph.server.settings import ServerSettings, list_addresses
 from docgraph.store.diagnostics import (
     CheckState,
@@ -73,7 +76,20 @@ def _check_configuration(tree: ConfigTree) -> tuple[LoadedConfiguration, list[Di
         Diagnosis("configuration", CheckState.OK, where),
         *advice,
         Diagnosis("listeners", CheckState.OK, listeners),
+        *_check_certificate(prepared.config.get(HttpsListener)),
     ]
+
+
+def _check_certificate(listener: HttpsListener) -> Iterator[Diagnosis]:
+    if not listener.enabled:
+        return
+    validity = find_validity(listener)
+    state, advice = CheckState.OK, ""
+    if validity.ends_soon:
+        state = CheckState.WRONG if validity.is_over else CheckState.ADVICE
+        advice = f"renew {listener.certificate}; the server loads the new files by itself"
+    verb = "expired" if validity.is_over else "expires"
+    yield Diagnosis("certificate", state, f"{verb} {validity.describe_end()}", advice)
 
 
 def _examine_database(prepared: LoadedConfiguration) -> list[Diagnosis]:

@@ -204,8 +204,9 @@ def _run(work: ForkedWork, orders: Connection) -> NoReturn:
     """Run the forker until the parent ends."""
     try:
         atexit._clear()  # the exit handlers of the parent
-        for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(ignored, signal.SIG_IGN)
+        ignored = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+        for one in ignored:
+            signal.signal(one, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         gc.freeze()  # otherwise garbage collection in forked processes would copy all of it
         _follow_orders(work, orders)

@@ -21,9 +21,11 @@ from docgraph.config import ConfigTree
 from docgraph.embedded import EmbeddedMongo, Keeper
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
 from docgraph.observe.engine_events import (
+    CertificateExpiring,
     CertificateLoaded,
     FewDescriptors,
     ReloadFailed,
+    SignalIgnored,
     WorkerLost,
 )
 from docgraph.observe.events import (
@@ -75,7 +77,7 @@ OnReady = Callable[[Sequence[str], str], None]
 # All workers use the same database, database user and files: one of them reports about these.
 _ONCE = (
     *(DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted),
-    *(CertificateLoaded, ReloadFailed, FewDescriptors),
+    *(CertificateLoaded, CertificateExpiring, ReloadFailed, FewDescriptors),
 )
 
 
@@ -223,8 +225,8 @@ def ignoring_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(one, signal.SIG_IGN)
+        for one in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+            signal.signal(signal.Signals[one], signal.SIG_IGN)
 
 
 @contextmanager
@@ -330,5 +332,11 @@ async def _serve_alone(
         elif not stop.gentle.is_set():  # it comes twice, and the second would not be graceful
             stop.request(signal.SIGHUP.name)
 
-    asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, on_hangup)
+    def on_rotation() -> None:
+        reload.start(logs_only=True)
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    loop.add_signal_handler(signal.SIGUSR1, on_rotation)
+    loop.add_signal_handler(signal.SIGUSR2, emit, SignalIgnored("SIGUSR2"))
     await serve_process(application, server, listeners, stop, on_ready)

@@ -1,5 +1,7 @@
 """Life cycle of an instance: service manager (systemd), reload (SIGHUP), graceful shutdown.
 
+SIGUSR1 reopens log files, SIGUSR2 is ignored: their default would end the process.
+
 A service manager names a socket in `NOTIFY_SOCKET`, and in `WATCHDOG_USEC` the interval in which
 it expects messages; otherwise it restarts the service. The parent process sends them for its
 workers, and stops when a worker hangs. Without the variables nothing happens.
@@ -114,6 +116,7 @@ class Reload:
         SIGHUP ── the terminal is closed ──▶ graceful shutdown
                └─ otherwise ──▶ log files, comparison of the configuration ──▶ `server-reloaded`
                             └─▶ each serving process: log files, certificate ─▶ `certificate-loaded`
+        SIGUSR1 ── log files alone ──▶ `server-reloaded`
     """
 
     def __init__(self, list_changed: Callable[[], Sequence[str]] = lambda: ()) -> None:
@@ -125,15 +128,17 @@ class Reload:
         """Return whether the signal came because the terminal is closed."""
         return self._terminal.is_gone()
 
-    def start(self) -> None:
+    def start(self, *, logs_only: bool = False) -> None:
         """Reload in a thread: files may be slow to read."""
-        threading.Thread(target=self._run, name="docgraph-reload", daemon=True).start()
+        threading.Thread(
+            target=self._run, args=(logs_only,), name="docgraph-reload", daemon=True
+        ).start()
 
-    def _run(self) -> None:
+    def _run(self, logs_only: bool) -> None:
         with self._turns:
             log_files = reopen_logs()
             try:
-                needs_restart = tuple(self._list_changed())
+                needs_restart = () if logs_only else tuple(self._list_changed())
             except ConfigError as error:
                 emit(ReloadFailed("configuration", "; ".join(map(str, error.problems))))
             except StartupError as error:

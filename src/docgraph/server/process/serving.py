@@ -27,10 +27,11 @@ from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
 from docgraph.server.process.lifecycle import reopen_logs
 from docgraph.server.process.sockets import ListeningSocket, fit_to_descriptors
-from docgraph.server.process.tls import Certificate
+from docgraph.server.process.tls import Certificate, SharedPair
 from docgraph.server.settings import ServerSettings
 
 _SWEEP = 0.25
+_AGE_INTERVAL = 60.0  # seconds between two reports of the time that a certificate has left
 _LOOK = 0.02
 _TLS_SHUTDOWN_SECONDS = 5.0
 _COMPRESSION_THREADS = 2
@@ -89,6 +90,7 @@ class HttpServer:
         cells: Cells | None = None,
         worker: int = 0,
         on_sweep: Callable[[], None] = lambda: None,
+        shared_pair: SharedPair | None = None,
     ) -> None:
         self._settings = settings
         self._limits = fit_to_descriptors(settings.limits, settings.database_connections)
@@ -101,10 +103,12 @@ class HttpServer:
             lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
         )
         self._on_sweep = on_sweep
-        self._is_worker = worker > 0
+        self._is_worker = cells is not None
         self._certificate: Certificate | None = None
+        self._shared_pair = shared_pair
         self._files = self._blocking.lane("files", 1)
         self._must_reload = asyncio.Event()
+        self._must_load = False  # the certificate, too
         self._reloading = Tasks()
         self._acceptors: list[Acceptor] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -118,8 +122,9 @@ class HttpServer:
         """Listen; raises `StartupError` for invalid TLS files."""
         loop = asyncio.get_running_loop()
         if any(listener.scheme == "https" for listener in listeners):
-            self._certificate = Certificate(self._settings.https_listener)
+            self._certificate = Certificate(self._settings.https_listener, self._shared_pair)
             self._reloading.start("certificate", self._watch_certificate)
+            self._reloading.start("certificate-age", self._watch_age)
         self._reloading.start("reload", self._reload)
         for listener in listeners:
             options = self._tls_options(listener)
@@ -136,8 +141,9 @@ class HttpServer:
             "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
         }
 
-    def reload(self) -> None:
+    def reload(self, *, logs_only: bool = False) -> None:
         """Open log files again that were renamed, and load certificate and key."""
+        self._must_load = self._must_load or not logs_only
         self._must_reload.set()
 
     async def _reload(self) -> None:
@@ -145,7 +151,8 @@ class HttpServer:
             self._must_reload.clear()
             if self._is_worker:  # a process that serves alone opens them with `Reload`
                 await run_blocking(self._files, reopen_logs)
-            if self._certificate is not None:
+            if self._certificate is not None and self._must_load:
+                self._must_load = False
                 await run_blocking(self._files, self._certificate.check, is_forced=True)
 
     async def _watch_certificate(self) -> None:
@@ -154,6 +161,11 @@ class HttpServer:
         while interval and self._certificate is not None:
             await asyncio.sleep(interval)
             await run_blocking(self._files, self._certificate.check)
+
+    async def _watch_age(self) -> None:
+        while self._certificate is not None:
+            self._certificate.report_age()
+            await asyncio.sleep(_AGE_INTERVAL)
 
     async def await_departure(self, at_once: asyncio.Event) -> None:
         """Serve during the delay of the stop, so that load balancers can notice it.

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from docgraph.exchange import StartupError
 from docgraph.observe import emit
-from docgraph.observe.engine_events import ForkerLost, WorkerLost, WorkerStarted
+from docgraph.observe.engine_events import ForkerLost, SignalIgnored, WorkerLost, WorkerStarted
 from docgraph.observe.events import ServerStopping
 from docgraph.runtime.shared_memory import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
@@ -35,6 +35,7 @@ from docgraph.server.process.lifecycle import WORKER_MARGIN, Reload, Watchdog
 from docgraph.server.process.probes import HealthState
 from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import ListeningSocket
+from docgraph.server.process.tls import SharedPair
 from docgraph.server.settings import ServerSettings
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
@@ -86,7 +87,7 @@ class WorkerForker(Forker):
     def __init__(self, workers: int) -> None:
         self.connections = make_cells(workers)
         self.pulses = share_numbers("L", workers)
-        super().__init__(partial(_work, self.connections, self.pulses))
+        super().__init__(partial(_work, self.connections, self.pulses, SharedPair()))
 
 
 class ProcessHooks(NamedTuple):
@@ -119,6 +120,7 @@ class Supervisor:
         self._watchdog, self._health = hooks.watchdog, hooks.health
         self._reload = hooks.reload or Reload()
         self._must_reload = False
+        self._others: set[int] = set()  # signals that do not stop it
         self._workers = [_Worker(number + 1) for number in range(settings.core.workers)]
         self._signals: list[signal.Signals] = []
         self._is_serving = False
@@ -156,6 +158,8 @@ class Supervisor:
             for one in signals
         }
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_hangup)
+        for one in (signal.SIGUSR1, signal.SIGUSR2):
+            before[one] = signal.signal(one, lambda number, _: self._others.add(number))
         previous = signal.set_wakeup_fd(wakeup_w.fileno(), warn_on_full_buffer=False)
         try:
             yield wakeup_r
@@ -178,6 +182,13 @@ class Supervisor:
             self._must_reload = False
             self._reload.start()
             self._signal_all(signal.SIGHUP)
+        if signal.SIGUSR1 in self._others:
+            self._others.discard(signal.SIGUSR1)
+            self._reload.start(logs_only=True)
+            self._signal_all(signal.SIGUSR1)
+        if signal.SIGUSR2 in self._others:
+            self._others.discard(signal.SIGUSR2)
+            emit(SignalIgnored(signal.SIGUSR2.name))
 
     def _spawn(self, worker: _Worker) -> None:
         ours, theirs = Pipe()
@@ -313,6 +324,7 @@ class Supervisor:
 def _work(
     cells: Cells,
     pulses: memoryview,
+    shared_pair: SharedPair,
     order: tuple[Any, ...],
     descriptors: Sequence[int],
 ) -> None:
@@ -325,7 +337,7 @@ def _work(
         pulses[number - 1] += 1
 
     def make_server(application: Application) -> HttpServer:
-        return HttpServer(application, settings, cells, number - 1, move_pulse)
+        return HttpServer(application, settings, cells, number - 1, move_pulse, shared_pair)
 
     listeners = [
         ListeningSocket(socket.socket(fileno=one), scheme)
@@ -359,12 +371,13 @@ async def _serve(
         stop.request("the parent process has ended")
         loop.call_later(_ORPHAN_CUTS, stop.request, "the parent process has ended")
 
-    def reload() -> None:
-        server.reload()
+    def reload(logs_only: bool) -> None:
+        server.reload(logs_only=logs_only)
 
     loop.add_reader(channel.fileno(), parent_is_gone)
     # Before log files are opened: no later rotation is missed. It runs when `server` exists.
-    loop.add_signal_handler(signal.SIGHUP, reload)
+    loop.add_signal_handler(signal.SIGHUP, reload, False)
+    loop.add_signal_handler(signal.SIGUSR1, reload, True)
     application = make_application()
     server = make_server(application)
     await serve_process(application, server, listeners, stop, channel.send)

@@ -124,7 +124,7 @@ def topology(kind: int, *replies: dict[str, object] | None) -> TopologyDescripti
         for number, reply in enumerate(replies)
     ]
     servers = {one.address: one for one in members}
-    return TopologyDescription(kind, servers, "rs", None, None, None)  # type: ignore[arg-type]
+    return TopologyDescription(kind, servers, "rs", None, None, None)
 
 
 def test_an_election_is_awaited_as_long_as_requests_wait() -> None:
