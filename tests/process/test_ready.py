@@ -130,7 +130,8 @@ def test_the_doctor_advises_where_an_app_can_read_some_of_its_collections(
         name: {"db": db, "collection": name, "find": {}}
         for name, db in (("items", "shop"), ("notes", "docgraph"))
     }
-    app = {"_id": "app", "schema": "", "mappings": {"Query": fields}}
+    schema = "type Query { items: [Item] notes: [Item] } type Item { n: Int }"
+    app = {"_id": "app", "schema": schema, "mappings": {"Query": fields}}
     guarded_mongo.admin["docgraph"]["gql-apps"].insert_one(app)
     try:
         with guarded_mongo.user([{"role": "readWrite", "db": "docgraph"}]) as user:
@@ -195,7 +196,7 @@ def test_the_doctor_names_a_certificate_that_has_expired(tmp_path: Path) -> None
     assert f"renew {pem}" in checks["certificate"]["advice"]
 
 
-def test_the_doctor_lists_users_whose_hash_is_too_expensive(
+def test_the_doctor_lists_users_whose_hash_is_too_expensive_and_apps_that_are_invalid(
     mongo_uri: str, mongo_client: Any, database: str, tmp_path: Path
 ) -> None:
     """Decision 53: they cannot log in with a password, and are not told why."""
@@ -203,6 +204,7 @@ def test_the_doctor_lists_users_whose_hash_is_too_expensive(
     settings = (
         f"/mclient/connection-string={mongo_uri}",
         f"/dbRealmAuthenticator/users-db={database}",
+        f"/graphql/db={database}",
     )
     users.insert_one({"_id": "ann", "password": "$2a$14$" + "." * 53})
     _, checks = examine(*settings, cwd=tmp_path)
@@ -210,7 +212,16 @@ def test_the_doctor_lists_users_whose_hash_is_too_expensive(
 
     for name, cost in (("bob", 15), ("cid", 31)):
         users.insert_one({"_id": name, "password": f"$2b${cost}$" + "." * 53})
+    apps = mongo_client[database]["gql-apps"]
+    schema = "type Query { things: [Thing] } type Thing { n: Int }"
+    mapped = {"Query": {"things": {"db": database, "collection": "things", "find": {}}}}
+    apps.insert_one({"_id": "fine", "schema": schema, "mappings": mapped})
+    apps.insert_one({"_id": "broken", "schema": "type Query {", "mappings": {}})
     code, checks = examine(*settings, cwd=tmp_path)
+    assert checks["apps"]["state"] == "wrong"
+    assert checks["apps"]["found"] == "1 of 2 stored apps are invalid"
+    (named,) = checks["apps"]["details"]
+    assert named.startswith("broken: ")
     assert (code, checks["passwords"]["state"]) == (1, "wrong")
     assert checks["passwords"]["details"] == ["bob", "cid"]
     assert "docgraph users passwd" in checks["passwords"]["advice"]

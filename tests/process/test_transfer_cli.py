@@ -115,6 +115,53 @@ def test_nothing_is_stored_when_users_are_wrong(commands: Commands) -> None:
     assert commands.mongo[commands.db].list_collection_names() == []
 
 
+def test_what_is_invalid_is_left_out_and_listed_if_that_is_wanted(commands: Commands) -> None:
+    """Also what refers to it: the schema `item` needs `part`."""
+    commands.export()
+    directory, db = commands.directory, commands.db
+    users, rules = directory / "users.json", directory / "rules.json"
+    (ann,) = json.loads(users.read_text())
+    users.write_text(json.dumps([ann, {"_id": "bob", "password": 5}]))
+    (rule,) = json.loads(rules.read_text())
+    rules.write_text(json.dumps([rule, {**rule, "_id": "no", "predicate": "pathh('/')"}]))
+    schemas = directory / f"schemas/{db}.json"
+    item, part = json.loads(schemas.read_text())
+    schemas.write_text(json.dumps([item, {**part, "type": 5}]))
+    other = {"_id": "other", "schema": "type Query { a: Int", "mappings": {}}
+    (directory / "apps.json").write_text(json.dumps([other]))
+    drop(commands.mongo, db)
+
+    refused = commands.run("import", code=1)
+    assert "--skip-invalid" in refused.stderr
+    shown = commands.run("import", "--skip-invalid", "--dry-run")
+    assert commands.mongo[db].list_collection_names() == []
+    done = commands.run("import", "--skip-invalid")
+
+    assert shown.stdout in done.stdout
+    left_out = [line for line in done.stderr.splitlines() if line.startswith("left out: ")]
+    for name in (
+        "user bob",
+        "rule no",
+        f"schemas of {db}, part",
+        f"schemas of {db}, item",
+        "other",
+    ):
+        assert any(name in line for line in left_out), (name, left_out)
+    assert len(left_out) == 5
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    assert rows[0][-1] == "left out"
+    counts = {row[0]: row[-1] for row in rows}
+    assert counts[f"schemas of {db}"] == "2"
+    assert counts["users"] == counts["rules"] == counts["apps"] == "1"
+    stored = commands.stored
+    assert [[one["_id"] for one in stored[name]] for name in ("users", "gql-apps")] == [
+        ["ann"],
+        ["notes"],
+    ]
+    assert len(stored["acl"]) == len(stored["_properties"]) == 1
+    assert stored["_schemas"] == []
+
+
 def test_nothing_is_stored_when_a_json_schema_is_none(commands: Commands) -> None:
     commands.export()
     schemas = commands.directory / f"schemas/{commands.db}.json"

@@ -111,10 +111,10 @@ def test_the_last_valid_pair_replaces_files_that_are_invalid(
 
 def test_a_pair_that_was_not_written_completely_is_not_used() -> None:
     shared = SharedPair(128)
-    assert shared.load() is None
+    assert shared.read() is None
     shared.store(b"pair")
-    assert shared.load() == b"pair"
+    assert shared.read() == b"pair"
     shared.store(b"x" * 128)  # too long: the previous one stays
-    assert shared.load() == b"pair"
+    assert shared.read() == b"pair"
     shared._memory[36] ^= 1
-    assert shared.load() is None
+    assert shared.read() is None

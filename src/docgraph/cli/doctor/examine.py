@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from docgraph.auth.authenticators.db_users import REALM
 from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
 from docgraph.auth.authenticators.user_initializers import find_too_expensive
 from docgraph.cli.application import open_application
-from docgraph.cli.apps.definitions import list_rights
+from docgraph.cli.apps.definitions import check_stored, list_rights, resolve_all_questions
+from docgraph.cli.apps.stored import Definitions
 from docgraph.cli.parts import check_parts
 from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.sources import locating
@@ -38,11 +39,11 @@ from docgraph.store.sections import MClient
 
 _CHECKS = (
     *("address", "login", "version", "members", "clock", "connections", "fast path"),
-    *("rights", "indexes", "passwords"),
+    *("rights", "indexes", "passwords", "apps"),
 )
 _MAX_APPS = 10_000
 _LIMIT_MS = 10_000
-_MAX_USERS = 20
+_MAX_NAMED = 20
 
 
 def examine(sources: ConfigSources) -> list[Diagnosis]:
@@ -123,6 +124,7 @@ async def _examine(prepared: LoadedConfiguration, address: str, findings: list[D
         if findings[-1].state is not CheckState.WRONG:
             findings.append(await _inspect_indexes(app))
             findings.append(await _check_passwords(app))
+            findings.append(await _check_apps(app, prepared))
 
 
 async def _find_rights_for_apps(app: Docgraph) -> list[Right]:
@@ -170,14 +172,36 @@ async def _check_passwords(app: Docgraph) -> Diagnosis:
     realm = app.plugins.find(REALM)
     if realm is None:
         return Diagnosis("passwords", CheckState.OK, f"{REALM} is off")
-    users = await find_too_expensive(app.store, realm, _MAX_USERS + 1)
+    users = await find_too_expensive(app.store, realm, _MAX_NAMED + 1)
     if not users:
         return Diagnosis("passwords", CheckState.OK, f"no hash has a cost above {MAX_COST}")
-    more = ("and others",) if len(users) > _MAX_USERS else ()
     return Diagnosis(
         "passwords",
         CheckState.WRONG,
         f"users cannot log in with a password: the cost of their bcrypt hash is above {MAX_COST}",
         "set a new password: `docgraph users passwd`",
-        (*users[:_MAX_USERS], *more),
+        _shorten(users),
     )
+
+
+async def _check_apps(app: Docgraph, prepared: LoadedConfiguration) -> Diagnosis:
+    """Name stored apps that are not served, or not completely."""
+    settings = prepared.config.get(Graphql)
+    stored = await Definitions(app, settings).read_all()
+    checked = await asyncio.to_thread(check_stored, prepared, stored)
+    resolved = await resolve_all_questions(checked, app.store, settings)
+    invalid = [f"{one.name}: {one.errors[0]}" for one in resolved if one.errors]
+    if not invalid:
+        return Diagnosis("apps", CheckState.OK, f"{len(stored)} stored, none is invalid")
+    return Diagnosis(
+        "apps",
+        CheckState.WRONG,
+        f"{len(invalid)} of {len(stored)} stored apps are invalid",
+        "fix them; `docgraph apps check` lists all errors",
+        _shorten(invalid),
+    )
+
+
+def _shorten(names: Sequence[str]) -> tuple[str, ...]:
+    more = ("and others",) if len(names) > _MAX_NAMED else ()
+    return (*names[:_MAX_NAMED], *more)

@@ -14,7 +14,8 @@ from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
-    from docgraph.cli.transfer.parts import ImportChanges, Mover, Part
+    from docgraph.cli.transfer.flaws import Flaws, ReadParts
+    from docgraph.cli.transfer.parts import ImportChanges, ImportFlaw, Mover, Part
     from docgraph.exchange import Document
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
@@ -71,7 +72,8 @@ async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part,
     parts = [(part, await mover.read(part)) for part in await mover.list_parts(databases)]
     flaws = Flaws(mover)
     found = [(mover.apps, apps), *parts]
-    named = [*await flaws.find_in_apps(apps), *await flaws.find(parts), *flaws.find_inexact(found)]
+    named = [*await flaws.find_in_apps(apps), *[flaw.text for flaw in await flaws.find(parts)]]
+    named += flaws.find_inexact(found)
     for one in named:
         notice(make_printable(one))
     if named:
@@ -84,12 +86,21 @@ async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part,
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
 @click.option("--yes", is_flag=True, help="Overwrite without confirmation.")
 @click.option("--keep", is_flag=True, help="Keep stored documents; add missing ones.")
+@click.option("--skip-invalid", is_flag=True, help="Leave out what is invalid; store the rest.")
 @configured
-def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, keep: bool) -> None:
+def import_(
+    sources: ConfigSources,
+    directory: Path,
+    dry_run: bool,
+    yes: bool,
+    keep: bool,
+    skip_invalid: bool,
+) -> None:
     """Store the files that `docgraph export` wrote into a DIRECTORY.
 
     Overwrites stored documents that differ only after confirmation, or with --yes. Deletes
-    nothing. Stores nothing if a part of it cannot work here.
+    nothing. Stores nothing if a part of it cannot work here; --skip-invalid leaves that part out
+    and lists it.
     """
     from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import Directory
@@ -101,7 +112,7 @@ def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, k
     source.check()
     prepared = prepare_sources(sources)
 
-    found = work_on(prepared, lambda app: _compare(Mover(app, prepared), source))
+    found = work_on(prepared, lambda app: _compare(Mover(app, prepared), source, skip_invalid))
     _show(found)
     differing = sum(len(one.changed) for one in found)
     if dry_run or not any(one.new or one.changed for one in found):
@@ -114,42 +125,63 @@ def import_(sources: ConfigSources, directory: Path, dry_run: bool, yes: bool, k
     work_on(prepared, lambda app: _store(Mover(app, prepared), found, overwrite=overwrite))
 
 
-async def _compare(mover: Mover, source: Directory) -> list[ImportChanges]:
+async def _compare(mover: Mover, source: Directory, skip_invalid: bool) -> list[ImportChanges]:
     """Return the changes of an import; raise if a document would be invalid here."""
     from docgraph.cli.apps.definitions import report
     from docgraph.cli.apps.stored import without_etag
-    from docgraph.cli.transfer.flaws import Flaws
+    from docgraph.cli.transfer.flaws import Flaws, leave_out
 
-    for one in source.find_unknown():
-        notice(make_printable(one))
-    wanted = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
+    for unknown in source.find_unknown():
+        notice(make_printable(unknown))
     flaws = Flaws(mover)
     definitions = await flaws.check_apps(source.read_apps())
-    named = [*flaws.find_repeated(wanted), *await flaws.find(wanted)]
-    report([one for one in definitions if one.errors], as_json=False)
-    sound = [one.document for one in definitions if not one.errors]
-    named += [flaw async for flaw in mover.find_collisions(sound)]
-    for flaw in named:
-        notice(make_printable(flaw))
-    if named or len(sound) < len(definitions):
+    invalid = [one for one in definitions if one.errors]
+    report(invalid, as_json=False)
+    for one in invalid if skip_invalid else ():
+        notice(make_printable(f"left out: {one.name}"))
+    sound = [without_etag(one.document) for one in definitions if not one.errors]
+    parts = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
+    exported = [*parts, (mover.apps, sound)]
+    valid: ReadParts = exported
+    # What refers to a document that is left out may be invalid, too.
+    while named := await _find_flaws(mover, flaws, valid):
+        for text in dict.fromkeys(flaw.text for flaw in named):
+            notice(make_printable(f"left out: {text}" if skip_invalid else text))
+        rest = leave_out(valid, named)
+        if not skip_invalid or rest == valid:
+            break
+        valid = rest
+    if named or (invalid and not skip_invalid):
         raise StartupError(
             "nothing was stored",
-            hint="fix the errors above, or remove these entries from the export",
+            hint="fix the errors above, remove these entries from the export, or leave them out "
+            "with --skip-invalid",
         )
-    apps = await mover.compare(mover.apps, [without_etag(one) for one in sound])
-    return [*[await mover.compare(*one) for one in wanted], apps]
+    found = [await mover.compare(*one) for one in valid]
+    for changes, (_, before), (_, after) in zip(found, exported, valid, strict=True):
+        changes.left_out = len(before) - len(after)
+    found[-1].left_out += len(invalid)
+    return found
+
+
+async def _find_flaws(mover: Mover, flaws: Flaws, parts: ReadParts) -> list[ImportFlaw]:
+    """Return the flaws of all parts; the apps are the last one."""
+    collisions = [flaw async for flaw in mover.find_collisions(parts[-1][1])]
+    return [*flaws.find_repeated(parts), *await flaws.find(parts), *collisions]
 
 
 def _show(found: list[ImportChanges]) -> None:
+    has_left_out = any(one.left_out for one in found)
     rows = [
         {
             "part": one.part.name,
             "new": len(one.new),
             "differ": len(one.changed),
             "the same": one.same,
+            **({"left out": one.left_out} if has_left_out else {}),
         }
         for one in found
-        if one.new or one.changed or one.same
+        if one.new or one.changed or one.same or one.left_out
     ]
     print_table(rows, as_json=False, if_empty="there is nothing to import")
 

@@ -1,7 +1,7 @@
 """Flaws of an export: what could not be stored, or would not work, one line each.
 
-An import with a flaw stores nothing. An export includes such documents and reports them: a backup
-does not lose what cannot be read.
+An import with a flaw stores nothing, or leaves such documents out. An export includes and reports
+them: a backup does not lose what cannot be read.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from docgraph.auth.passwords import check_password
 from docgraph.cli.acl.rules import RuleCollection, build_knowledge
 from docgraph.cli.apps.definitions import Checked, check_found, resolve_all_questions
 from docgraph.cli.apps.sources import FoundDefinition
-from docgraph.cli.transfer.parts import Part, identify
+from docgraph.cli.transfer.parts import ImportFlaw, Part, identify
 from docgraph.codec import JsonMode, as_meant, as_written, decode, encode, name_id, to_stored
 from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.sections import Graphql
@@ -44,9 +44,9 @@ class Flaws:
         self._app, self._prepared = mover.app, mover.prepared
         self._realm = self._prepared.config.get(DbRealmAuthenticator)
 
-    async def find(self, parts: ReadParts) -> list[str]:
+    async def find(self, parts: ReadParts) -> list[ImportFlaw]:
         """Return the flaws in everything besides apps."""
-        found: list[str] = []
+        found: list[ImportFlaw] = []
         for part, documents in parts:
             if part == self._mover.users:
                 found += [flaw async for flaw in self._find_in_users(documents)]
@@ -70,13 +70,13 @@ class Flaws:
             checked, self._app.store, self._prepared.config.get(Graphql)
         )
 
-    def find_repeated(self, parts: ReadParts) -> Iterator[str]:
+    def find_repeated(self, parts: ReadParts) -> Iterator[ImportFlaw]:
         """Yield documents with the same id, of which one would replace the other."""
         for part, documents in parts:
             seen = set()
             for one in documents:
                 if identify(one) in seen:
-                    yield f"{part.name}, {name_id(one['_id'])}: is there more than once"
+                    yield _blame(part, one, "is there more than once")
                 seen.add(identify(one))
 
     def find_inexact(self, parts: ReadParts) -> Iterator[str]:
@@ -91,9 +91,11 @@ class Flaws:
                     continue
                 yield f"{part.name}, {name_id(one['_id'])}: {what}: mongodump moves it exactly"
 
-    async def _find_in_users(self, documents: Sequence[Document]) -> AsyncIterator[str]:
+    async def _find_in_users(self, documents: Sequence[Document]) -> AsyncIterator[ImportFlaw]:
+        users = self._mover.users
         if documents and not self._realm.enabled:
-            yield f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
+            text = f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
+            yield ImportFlaw(users, None, text)
         for one in documents:
             password = one.get(self._realm.prop_password)
             if not isinstance(password, str | None):
@@ -101,7 +103,7 @@ class Flaws:
             else:
                 flaw = None if password is None else await self._find_in_password(one, password)
             if flaw is not None:
-                yield f"user {name_id(one['_id'])}: {flaw}"
+                yield ImportFlaw(users, identify(one), f"user {name_id(one['_id'])}: {flaw}")
 
     async def _find_in_password(self, user: Document, password: str) -> str | None:
         """Return why the server would reject the password, which it hashes."""
@@ -120,14 +122,17 @@ class Flaws:
             return f"{error.message}: {error.hint}" if error.hint else error.message
         return None
 
-    async def _find_in_rules(self, documents: Sequence[Document]) -> AsyncIterator[str]:
+    async def _find_in_rules(self, documents: Sequence[Document]) -> AsyncIterator[ImportFlaw]:
         knowledge = build_knowledge(self._prepared)
         rules = RuleCollection(self._app, self._prepared.config.get(DbAclAuthorizer))
         for one in documents:
             for flaw in await rules.find_flaws(one, knowledge):
-                yield f"rule {name_id(one['_id'])}: {flaw.where} {flaw.what}"
+                text = f"rule {name_id(one['_id'])}: {flaw.where} {flaw.what}"
+                yield ImportFlaw(self._mover.rules, identify(one), text)
 
-    def _find_in_properties(self, part: Part, documents: Sequence[Document]) -> Iterator[str]:
+    def _find_in_properties(
+        self, part: Part, documents: Sequence[Document]
+    ) -> Iterator[ImportFlaw]:
         policy = Policy.from_section(self._prepared.config.get(AggregationSecurity))
         for one in documents:
             of_collection = one["_id"] != METADATA_STORE
@@ -136,9 +141,9 @@ class Flaws:
                     as_written(one), db=part.db, policy=policy, of_collection=of_collection
                 )
             except DocgraphError as error:
-                yield f"{part.name}, {name_id(one['_id'])}: {error.message}"
+                yield _blame(part, one, error.message)
 
-    async def _find_in_schemas(self, parts: ReadParts) -> AsyncIterator[str]:
+    async def _find_in_schemas(self, parts: ReadParts) -> AsyncIterator[ImportFlaw]:
         """Yield JSON schemas that could not be stored, not even together with the others."""
         found = [
             (part, as_meant(to_stored(as_written(one))))
@@ -153,7 +158,21 @@ class Flaws:
             try:
                 await schemas.compile(identify_schema(one, part.db), coming)
             except DocgraphError as error:
-                yield f"{part.name}, {name_id(one['_id'])}: {error.message}"
+                yield _blame(part, one, error.message)
+
+
+def leave_out(parts: ReadParts, flaws: Sequence[ImportFlaw]) -> ReadParts:
+    """Return the parts without the documents that have a flaw."""
+    blamed = {(flaw.part, flaw.id) for flaw in flaws}
+    return [
+        (part, [one for one in documents if not blamed & {(part, None), (part, identify(one))}])
+        for part, documents in parts
+    ]
+
+
+def _blame(part: Part, document: Document, what: str) -> ImportFlaw:
+    text = f"{part.name}, {name_id(document['_id'])}: {what}"
+    return ImportFlaw(part, identify(document), text)
 
 
 _HASH_AS_PASSWORD = (

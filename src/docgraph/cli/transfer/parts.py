@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote
 
 from docgraph.access.sections import DbAclAuthorizer
@@ -59,6 +59,14 @@ class Part:
     collection: str
 
 
+class ImportFlaw(NamedTuple):
+    """Why a document cannot be stored, or would not work; without an id: all of its part."""
+
+    part: Part
+    id: EqualityKey | None
+    text: str
+
+
 @dataclass(slots=True)
 class ImportChanges:
     """The changes of an import to a part; `changed` are pairs of stored and new documents."""
@@ -67,6 +75,7 @@ class ImportChanges:
     new: list[Document] = field(default_factory=list)
     changed: list[tuple[Document, Document]] = field(default_factory=list)
     same: int = 0
+    left_out: int = 0
 
 
 class Mover:
@@ -149,11 +158,14 @@ class Mover:
             return is_same(without_etag(there), document)
         return _without_etag(there) == _without_etag(document)
 
-    async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[str]:
-        """Yield definitions that conflict with stored ones, one line each."""
+    async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[ImportFlaw]:
+        """Yield definitions that conflict with stored ones."""
         changes = await self.definitions.compare(definitions, prune=False)
         for app, other in find_collisions(changes, prune=False):
-            yield f"app {app}: URI collision: it would be served where {other} is"
+            text = f"app {app}: URI collision: it would be served where {other} is"
+            for one in definitions:
+                if str(one["_id"]) == app:
+                    yield ImportFlaw(self.apps, identify(one), text)
 
     async def store(self, changes: ImportChanges, *, overwrite: bool) -> list[str]:
         """Write new and, if wanted, changed documents; return those that others wrote meanwhile."""

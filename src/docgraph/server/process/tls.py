@@ -77,7 +77,7 @@ class SharedPair:
         if len(content) + _DIGEST <= len(self._memory):
             self._memory[: len(content) + _DIGEST] = sha256(content).digest() + content
 
-    def load(self) -> bytes | None:
+    def read(self) -> bytes | None:
         """Return the pair; None if there is none, or another worker is just writing it."""
         digest, rest = self._memory[:_DIGEST], self._memory[_DIGEST:]
         content = rest[: _LENGTH + int.from_bytes(rest[:_LENGTH])]
@@ -96,7 +96,7 @@ class Certificate:
         try:
             self._current, pem = build_context(listener), _read_pair(listener)
         except StartupError as error:
-            kept = shared.load() if shared is not None else None
+            kept = shared.read() if shared is not None else None
             if kept is None:
                 raise
             self._current, pem = _build_context_of(kept), kept
