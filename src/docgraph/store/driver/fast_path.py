@@ -274,7 +274,7 @@ class FastPath:
         """Return the response of a server, and its size.
 
         If a server is given up while the read is queued, the read is not sent to it: that would use
-        up the only retry of the read without its fault.
+        up a retry of the read without its fault.
         """
         while True:
             server = self._recall(preference) or await self._select(preference, next(iter(command)))
