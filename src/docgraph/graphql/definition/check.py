@@ -34,6 +34,7 @@ from docgraph.graphql.definition.check_fields import (
     check_object_type,
     check_one_field,
 )
+from docgraph.graphql.definition.check_visibility import check_visibility
 from docgraph.graphql.definition.connection_types import add_connections
 from docgraph.graphql.definition.definition import (
     AppDefinition,
@@ -59,7 +60,7 @@ from docgraph.graphql.definition.schema import (
     declare_live,
     parse_schema,
 )
-from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
+from docgraph.graphql.definition.visibility import Visibility, read_visibility
 from docgraph.graphql.sections import Graphql
 from docgraph.predicates import CompiledPredicate, PredicateError, compile_predicate
 from docgraph.store.guard.stage_checks import Policy
