@@ -74,14 +74,21 @@ class HiddenUse(NamedTuple):
         """Return what it does, for a message."""
         what = "every property" if self.path == _ANY else self.path
         what = "the text index" if self.path == _TEXT else what
-        several = "s" if len(self.arguments) > 1 else ""
-        names = f" with the argument{several} {', '.join(self.arguments)}" if self.arguments else ""
-        return f"uses {what}{names} for callers who do not see {self.hidden}"
+        return f"uses {what}{self._with} for callers who do not see {self._hidden}"
 
     @property
-    def hidden(self) -> str:
-        """The fields that show the property."""
+    def label(self) -> str:
+        """What can be learned and where, in a few words."""
+        return f"{self._hidden} by {'.'.join(self.field)}.{self.key}{self._with}"
+
+    @property
+    def _hidden(self) -> str:
         return ", ".join(".".join(one) for one in sorted(self.needs))
+
+    @property
+    def _with(self) -> str:
+        several = "s" if len(self.arguments) > 1 else ""
+        return f" with the argument{several} {', '.join(self.arguments)}" if self.arguments else ""
 
 
 class _Given(NamedTuple):
