@@ -125,13 +125,9 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
 
 async def _find_callers(app: Docgraph, paths: Iterable[str]) -> set[str]:
     """Return the roles that have a rule for one of the paths, and the root role."""
-    from docgraph.access.rule import UNAUTHENTICATED, RuleIndex
-
-    values = app.plugins.values
-    index = RuleIndex(tuple(await values["acl-rules"].find_all()))
-    chosen = [index.select("POST", tuple(path.strip("/").split("/"))) for path in paths]
-    roles = {role for rules in chosen for _, rule in rules for role in rule.roles}
-    return (roles | {values["root-role"]}) - {None, UNAUTHENTICATED}
+    explainer, root = app.plugins.find("accessExplain").explainer, app.plugins.values["root-role"]
+    found = {role for path in paths for role in await explainer.find_roles("POST", path)}
+    return found if root is None else {*found, root}
 
 
 async def _add_calls(

@@ -164,7 +164,12 @@ class ToolResponses:
             app = session.app
             if not is_root:
                 return await self._cross_own(session)
-        content = await self._cross(app, _choose_roles(app, roles))
+        chosen = list(_choose_roles(app, roles))
+        if is_root and roles is None:
+            path = self.sessions.access.graphql.find_path(app.definition.uri)
+            callers = await self.sessions.explainer.find_roles("POST", path or "/")
+            chosen += sorted(callers.difference(chosen))[: _MAX_ROLES - len(chosen)]
+        content = await self._cross(app, chosen)
         if is_root:
             content["access"] = [
                 {"role": role, **await self._describe_access(exchange, app, account)}
