@@ -39,6 +39,7 @@ from docgraph.store.driver.scratch import open_scratch
 from docgraph.store.sections import MClient
 from docgraph.workbench.fuzz.argument_probes import ArgumentProbes
 from docgraph.workbench.fuzz.fuzz_values import Canary, Guesses
+from docgraph.workbench.fuzz.random_queries import Query
 
 _MAX_LEAKS: Final = 20
 _MAX_CAUSES: Final = 30
@@ -132,24 +133,19 @@ class Search:
         )
         path = app_path(material, sections[Graphql.section_name])
 
-        def build_request(text: str, variables: dict[str, Any]) -> FuzzRequest:
-            body = {"query": text} | ({"variables": variables} if variables else {})
-            return FuzzRequest(GRAPHQL, "POST", path, body=body)
+        def build_request(query: Query) -> FuzzRequest:
+            variables = {"variables": query.variables} if query.variables else {}
+            return FuzzRequest(GRAPHQL, "POST", path, body={"query": query.text} | variables)
 
-        def query_once() -> FuzzRequest:
-            query = queries.make()
-            return build_request(query.text, query.variables)
-
-        probes = queries.probe(self._collect_secrets())
-        self._probes = [build_request(one.text, one.variables) for one in probes]
-        swept = [build_request(one.text, one.variables) for one in queries.sweep()]
+        self._probes = list(map(build_request, queries.probe(self._collect_secrets())))
+        swept = list(map(build_request, queries.sweep()))
         stored = [{"operation": one.name} for one in material.app.definition.operations]
         swept += [FuzzRequest(GRAPHQL, "POST", path, body=one) for one in stored]
         if "@filter" in str(material.definition.get("mappings")):
             failing = self._list_failing()
             sent = [{"filter": to_json(one, JsonMode.STANDARD)} for one in failing]
             swept += [replace(one, parameters=filter) for filter in sent for one in list(swept)]
-        makers: dict[str, Any] = {GRAPHQL: (iter(swept), query_once)}
+        makers: dict[str, Any] = {GRAPHQL: (iter(swept), lambda: build_request(queries.make()))}
         if self.barriers.collections:
             for one in self.barriers.collections:
                 made = self.planting.made.get(one.namespace, (Made(),))[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from operator import itemgetter
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -287,7 +286,7 @@ def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRo
 
 def list_fields(schema: GraphQLSchema) -> Iterator[SchemaPart]:
     """Yield the fields of every object and input type, each with its arguments."""
-    for part, _ in sorted(list_parts(schema), key=itemgetter(0)):
+    for part, _ in sorted(list_parts(schema), key=lambda one: one[0][0]):
         type_ = schema.type_map[part[0]]
         if type_.ast_node is not None and not isinstance(type_, GraphQLInterfaceType):
             yield part

@@ -228,9 +228,9 @@ class _NeedsFinder:
 def _read_mapping(place: Coordinates, mapping: Any) -> Iterator[_PathUse]:
     namespace = namespace_of(mapping.db, mapping.collection)
     if isinstance(mapping, QueryMapping | GroupMapping):
-        yield from _Reader("find", namespace).read_filter(mapping.find.source)
+        yield from _UsedPaths("find", namespace).read_filter(mapping.find.source)
         sort = {} if mapping.sort is None else mapping.sort.source
-        reader = _Reader("sort", namespace)
+        reader = _UsedPaths("sort", namespace)
         if isinstance(mapping, QueryMapping):
             yield from reader.read_sort(sort)
         else:  # keys follow their fields, totals are fixed
@@ -249,7 +249,7 @@ def _read_stages(
     stages: Any, namespace: str, results: str, given: _Given, key: str = ""
 ) -> Iterator[_PathUse]:
     """Yield the properties that stages read; after one that reshapes, they are `results`."""
-    reader = _Reader(key, namespace)
+    reader = _UsedPaths(key, namespace)
     for number, stage in enumerate(stages if isinstance(stages, list) else [stages]):
         if not isinstance(stage, Mapping) or len(stage) != 1:
             continue
@@ -270,7 +270,7 @@ def _read_stages(
             reader.namespace = results
 
 
-class _Reader:
+class _UsedPaths:
     """Reads one part of a mapping; `joined` are the collections of `$lookup`, by property."""
 
     def __init__(self, key: str, namespace: str) -> None:
@@ -338,7 +338,7 @@ class _Reader:
     def _read_join(self, body: Mapping[str, Any], other: str) -> Iterator[_PathUse]:
         """Yield the properties that `$lookup` and `$graphLookup` compare."""
         self._joined[str(body.get("as"))] = other
-        there = _Reader(self.key, other)
+        there = _UsedPaths(self.key, other)
         if isinstance(local := body.get("localField"), str):
             yield self._use(local)
         for key in ("foreignField", "connectFromField", "connectToField"):

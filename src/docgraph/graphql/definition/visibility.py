@@ -182,7 +182,7 @@ class _View:
             type_.name: {name for name in type_.fields if (type_.name, name) not in hidden}
             for type_ in (*self._types, *self._inputs)
         }
-        self.lost_arguments = {part for part in hidden if len(part) == _ARGUMENT}
+        self.lost_arguments: set[SchemaPart] = {part for part in hidden if len(part) == _ARGUMENT}
         self._following = dict(follows)
         while (
             self._drop_following()
