@@ -44,9 +44,8 @@ def check_visibility(
     for type_ in fielded_types(schema):
         if (type_.name,) not in faults:
             yield from _check_interfaces(type_, visibility)
-    has_input = any(len(part) == _WITH_ARGUMENT for part in visibility.roles)
-    has_input = has_input or any(part[0] in _names(schema) for part in visibility.roles)
-    if has_input:
+    inputs = _names(schema)
+    if any(len(part) == _WITH_ARGUMENT or part[0] in inputs for part in visibility.roles):
         yield from _InputCheck(schema, visibility).find(faults)
 
 

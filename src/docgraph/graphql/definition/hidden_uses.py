@@ -37,7 +37,7 @@ from docgraph.graphql.definition.visibility import (
 from docgraph.store.guard.references import find_reference, nested_pipelines
 from docgraph.store.names import namespace_of, walk
 
-_MAX_ROLES: Final = 100  # that are compared when a definition is written
+_MAX_ROLES: Final = 32  # that are compared when a definition is written
 _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _TEXT: Final = "$text"
 _ANY: Final = ""  # every property: a filter that the caller writes

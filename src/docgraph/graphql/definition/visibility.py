@@ -29,7 +29,8 @@ from graphql import (
     StringValueNode,
     Undefined,
     get_named_type,
-    is_non_null_type,
+    is_required_argument,
+    is_required_input_field,
 )
 from graphql.utilities.coerce_input_value import coerce_default_value
 
@@ -308,9 +309,9 @@ class _View:
 
 def is_required(part: GraphQLField | GraphQLInputField | GraphQLArgument) -> bool:
     """Return whether a caller must give a value for it."""
-    if isinstance(part, GraphQLField):
-        return False
-    return is_non_null_type(part.type) and part.default is None and part.default_value is Undefined
+    if isinstance(part, GraphQLArgument):
+        return is_required_argument(part)
+    return isinstance(part, GraphQLInputField) and is_required_input_field(part)
 
 
 def _cut(node: DefinitionNode, view: _View) -> DefinitionNode | None:
