@@ -21,6 +21,7 @@ from graphql import (
 )
 
 from docgraph.exchange.data import FieldPath
+from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.mapping import (
@@ -172,7 +173,8 @@ class ShownPaths:
             place = (type_.name, name)
             needs = above | {place} if place in self._restricted else above
             if not isinstance(mapping, FieldMapping):
-                yield named, _find_source(place, mapping), (), needs
+                item = find_item_type(self._schema, type_.fields[name], mapping)
+                yield item, _find_source(place, mapping), (), needs
                 continue
             path = (*prefix, *(step for step in mapping.path if not step.isdigit()))
             if not self._is_wanted(source.namespace, path):

@@ -22,6 +22,7 @@ _WHOLE_DOCUMENTS: Final = ("$$ROOT.", "$$CURRENT.")
 # They read whether there is a value, or how many, but not what is in it.
 _SHALLOW: Final = frozenset({"$size", "$isArray", "$type"})
 _COPYING: Final = frozenset({"$project", "$set", "$addFields"})
+_SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
 _SORTS: Final = frozenset({"sortBy", "$sort"})
 
 
@@ -147,8 +148,13 @@ class _PathReader:
         if name == "$sort":
             yield from self.read_sort(body)
             return
+        if name in _SEARCHES:
+            yield self._use(TEXT, _find_arguments(body))
+            return
+        if name == "$unwind":
+            body = body.get("path") if isinstance(body, Mapping) else body
         if not isinstance(body, Mapping):
-            yield from self.read_expression(body)
+            yield from self.read_expression(body, is_shallow=name == "$unwind")
             return
         nested = {key for key, _ in nested_pipelines(name, body)}
         rest = {key: one for key, one in body.items() if key not in nested}

@@ -155,6 +155,7 @@ def test_a_property_that_a_visible_field_shows_is_not_hidden() -> None:
         ([{"$facet": {"a": [{"$match": {"salary": 1}}]}}], "salary"),
         ([{"$setWindowFields": {"sortBy": {"salary": 1}, "output": {}}}], "salary"),
         ([{"$sortByCount": "$salary"}], "salary"),
+        ([{"$unwind": "$salary"}], "salary"),
         ([{"$unionWith": {"coll": "people", "pipeline": [{"$match": {"salary": 1}}]}}], "salary"),
         ([{"$geoNear": {"near": [0, 0], "distanceField": "d", "query": {"salary": 1}}}], "salary"),
     ],
@@ -214,6 +215,8 @@ def test_results_of_stages_have_properties_of_their_own() -> None:
         [{"$unset": "salary"}],
         [{"$match": {"name": "x"}}, {"$limit": 5}],
         [{"$set": {"known": {"$size": "$home"}}}],
+        [{"$unwind": "$home"}],
+        [{"$unwind": {"path": "$home", "preserveNullAndEmptyArrays": True}}],
     ],
 )
 def test_stages_that_only_pass_it_on_are_not_named(stages: list[Any]) -> None:
@@ -236,6 +239,15 @@ def test_relations_are_named(find: dict[str, Any], where: str, use: str, field: 
     report = check_definition(definition, settings=Graphql())
     found = [str(one) for one in report.warnings if "do not see" in one.what]
     assert found == text(where, use, field)
+
+
+@pytest.mark.parametrize("connection", [{}, {"field": "page"}])
+def test_conditions_of_connections_are_named(connection: dict[str, Any]) -> None:
+    sdl = SDL.replace("q: BsonDocument): [Person]", "q: BsonDocument): [Person!]!")
+    sdl = sdl.replace("staff: [Person]", "staff: [Team]").replace("boss: Person", "boss: Team")
+    sdl = sdl.replace("team(salaryMin: Int): [Person]", "team(salaryMin: Int): [Team]")
+    found = warn(sdl=sdl, find={"salary": {"$gt": {"$arg": "salaryMin"}}}, connection=connection)
+    assert found[:1] == text("people.find", BY_ARGUMENT)
 
 
 def test_conditions_that_follow_their_field_are_not_named() -> None:
