@@ -19,11 +19,26 @@ RULES = [
         "mongo": {"readFilter": {"owner": "@user._id"}},
     },
     {"_id": "app", "predicate": "path-prefix('/graphql/library')", "roles": ["reader"]},
+    {
+        "_id": "members",
+        "predicate": "path-prefix('/graphql') and method(POST)",
+        "roles": ["member"],
+    },
+    {"_id": "rest", "predicate": "path-prefix('/other')", "roles": ["stranger"]},
 ]
 SCHEMA = """
-type Query { books: [Book] }
+type Query {
+  books(below: Int, above: Int @visible(roles: ["seller"]), by: [SortOrder]): [Book]
+}
 type Book { title: String price: Int @visible(roles: ["seller"]) }
+enum SortOrder { ASC DESC }
 """
+FIND = {
+    "$and": [
+        {"$ifarg": ["below", {"price": {"$lt": {"$arg": "below"}}}]},
+        {"$ifarg": ["above", {"price": {"$gt": {"$arg": "above"}}}]},
+    ]
+}
 
 
 @pytest.fixture
@@ -32,7 +47,7 @@ def options(mongo_client: Any, mongo_uri: str, database: str, tmp_path: Path) ->
     db = mongo_client[database]
     db["users"].insert_one({"_id": "ada", "password": "x", "roles": ["reader"]})
     db["acl"].insert_many(RULES)
-    books = {"db": database, "collection": "books", "find": {}}
+    books = {"db": database, "collection": "books", "find": FIND}
     mappings = {"Query": {"books": books}}
     db["gql-apps"].insert_one({"_id": "library", "schema": SCHEMA, "mappings": mappings})
     settings = {
@@ -110,13 +125,17 @@ def test_explain_as_json(options: list[str]) -> None:
 
 def test_matrix_prints_roles_by_fields(options: list[str]) -> None:
     rows = json.loads(run("matrix", "--json", *options))
-    seen = {row["field"]: (row["(nobody)"], row["seller"]) for row in rows}
+    roles = ("(nobody)", "admin", "member", "reader", "seller")
+    seen = {row["field"]: tuple(row[role] for role in roles) for row in rows}
+    assert list(rows[0]) == ["app", "field", *roles]
     assert seen == {
-        "Book.price": (False, True),
-        "Book.title": (True, True),
-        "Query.books": (True, True),
-        "POST /graphql/library": (False, False),
+        "POST /graphql/library": (False, True, True, True, False),
+        "Book.price": (False, False, False, False, True),
+        "Book.title": (True, True, True, True, True),
+        "Query.books": (True, True, True, True, True),
+        "Query.books(above:)": (False, False, False, False, True),
+        "Book.price by Query.books.find with the argument below": (True, True, True, True, True),
     }
     header, *lines = run("matrix", *options).splitlines()
-    assert header.split("\t") == ["app", "field", "(everybody)", "seller"]
-    assert "library\tBook.price\tno\tyes" in lines
+    assert header.split("\t") == ["app", "field", "(everybody)", *roles[1:]]
+    assert "library\tBook.price\tno\tno\tno\tno\tyes" in lines

@@ -96,6 +96,19 @@ value_marks.check_caller_document.__code__ = (lambda document: None).__code__
 """
 ASKED = "type Query { notes(where: BsonDocument): [Note] } type Note { id: Int text: String }"
 FILTERED = "type Query { notes: [Note] } type Note { id: Int text: String }"
+# Every argument tells about a field that is hidden, and nothing else does.
+PROBED = """
+type Query { teams: [Team] }
+type Team { id: Int! staff(by: By, order: Order, isBoss: Boolean): [Person] }
+type Person {
+  id: Int! name: String
+  salary: Int @visible(roles: ["hr"])
+  born: DateTime @visible(roles: ["hr"])
+  boss: Boolean @visible(roles: ["hr"])
+}
+input By { bornAfter: DateTime }
+enum Order { UP DOWN }
+"""
 PAGED = "type Query { notes: [Note!]! texts: [Note!]! } type Note { id: Int text: String }"
 FAILING = ["vault", "--user", "eve", "--operations", "110", "--seed", "7", "--json"]
 PLANTED = ["staff", "--user", "ada", "--operations", "40", "--seed", "7", "--json"]
@@ -120,11 +133,24 @@ def map_staff(db: str) -> Document:
     }
 
 
+def map_probed(db: str) -> Document:
+    born = {"$ifarg": ["by.bornAfter", {"born": {"$gte": {"$arg": "by.bornAfter"}}}]}
+    boss = {"$ifarg": ["isBoss", {"boss": {"$arg": "isBoss"}}]}
+    sort = {"salary": {"$arg": ["order", None]}}
+    return {
+        "Query": {"teams": find(db, "teams", find={})},
+        "Team": {"id": "_id", "staff": find(db, "crew", find={"$and": [born, boss]}, sort=sort)},
+        "Person": {"id": "_id"},
+        "Order": {"UP": 1, "DOWN": -1},
+    }
+
+
 def list_rules() -> list[Document]:
     own = {"readFilter": {"owner": "@user._id"}}
     hidden = {"projectResponse": {"email": 0, "salary": 0, "pin": 0}}
     return [
         {"_id": "app", "predicate": "path-prefix('/graphql/staff')", "roles": ["reader"]},
+        {"_id": "probed", "predicate": "path-prefix('/graphql/probed')", "roles": ["reader"]},
         {"_id": "agents", "predicate": "path('/mcp')", "roles": ["reader"]},
         {
             "_id": "all",
@@ -171,6 +197,8 @@ def staff(
     name = new_name()
     db = mongo_client[name]
     db["gql-apps"].insert_one({"_id": "staff", "schema": STAFF, "mappings": map_staff(name)})
+    probed = {"_id": "probed", "schema": PROBED, "mappings": map_probed(name)}
+    db["gql-apps"].insert_one(probed)
     db["acl"].insert_many(list_rules())
     db["users"].insert_one({"_id": "ada", "password": "x", "roles": ["reader"]})
     db["people"].insert_one({"_id": 1, "name": "Ann", "email": "a@x.org", "salary": 5, "pin": "q"})
@@ -360,6 +388,20 @@ def test_planted_leaks_are_found_and_nothing_else_is_touched(
     assert told["seed"] == 7
     assert sum(told["operations"].values()) == 40
     assert take_stock(mongo_client) == before
+
+
+def test_arguments_on_hidden_fields_are_tried_first(staff: Staff) -> None:
+    """Nested ones, parts of inputs, and orders: a few operations find each of them."""
+    done = staff.fuzz("probed", "--user", "ada", "--operations", "12", "--seed", "7", "--json")
+
+    assert done.code == 1, done.stderr
+    leaks = json.loads(done.stdout)["leaks"]
+    assert {(one["kind"], one["field"]) for one in leaks} == {
+        ("difference", "salary"),
+        ("difference", "born"),
+        ("difference", "boss"),
+    }
+    assert all("hides arguments" in one["advice"] for one in leaks)
 
 
 def test_ctrl_c_leaves_nothing_behind(staff: Staff, mongo_client: MongoClient[Document]) -> None:

@@ -16,12 +16,9 @@ from graphql import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docgraph.graphql.definition.check_visibility import check_visibility
 from docgraph.graphql.definition.schema import build_schema, parse_schema
-from docgraph.graphql.definition.visibility import (
-    build_visible_schema,
-    check_visibility,
-    read_visibility,
-)
+from docgraph.graphql.definition.visibility import build_visible_schema, read_visibility
 
 ROLES = ["a", "b", "c"]
 TYPES = ["Query", "T0", "T1", "T2", "T3"]
@@ -35,14 +32,16 @@ class Field:
     type: str
     argument: str
     roles: frozenset[str] | None
+    argument_roles: frozenset[str] | None = None
 
     def __str__(self) -> str:
-        roles = "" if self.roles is None else f"@visible(roles: [{self._quoted()}])"
-        argument = f"(x: {self.argument})" if self.argument else ""
-        return f"{self.name}{argument}: {self.type} {roles}"
+        own = f"(x_{self.name}: {self.argument} {hide(self.argument_roles)})"
+        return f"{self.name}{own if self.argument else ''}: {self.type} {hide(self.roles)}"
 
-    def _quoted(self) -> str:
-        return ", ".join(f'"{role}"' for role in sorted(self.roles or ()))
+
+def hide(roles: frozenset[str] | None) -> str:
+    quoted = ", ".join(f'"{role}"' for role in sorted(roles or ()))
+    return "" if roles is None else f"@visible(roles: [{quoted}])"
 
 
 @st.composite
@@ -55,6 +54,7 @@ def fields_of(draw: st.DrawFn, owner: str) -> list[Field]:
             f"{owner.lower()}_{number}",
             draw(st.sampled_from(OUTPUTS)),
             draw(st.sampled_from(["", "Int", "N0", "N1", "E0"])),
+            draw(roles),
             draw(roles),
         )
         for number in range(count)
@@ -76,7 +76,7 @@ def schemas(draw: st.DrawFn) -> tuple[str, list[Field]]:
         parts.append(f"type {owner} {implements}{{ {' '.join(map(str, own))} {inherited} }}")
     parts.append(f"interface I0 {{ {common} }}")
     parts.append("union U0 = T0 | T2 union U1 = T3 enum E0 { X }")
-    parts.append("input N0 { n: N1 i: Int } input N1 { e: E0 }")
+    parts.append(f"input N0 {{ n: N1 i: Int }} input N1 {{ e: E0 {hide(hidden)} }}")
     return "\n".join(parts), fields
 
 
@@ -87,6 +87,8 @@ def check_that_nothing_hidden_is_shown(
     for field in fields:
         if field.roles is not None and not field.roles & roles and field.owner != "I0":
             assert f"'{field.name}'" not in shown
+        if field.argument_roles is not None and not field.argument_roles & roles:
+            assert f"'x_{field.name}'" not in shown
 
 
 def check_that_everything_is_shown_that_can_be_reached(
@@ -107,14 +109,14 @@ def check_that_everything_is_shown_that_can_be_reached(
 def test_a_view_is_a_valid_schema_of_all_that_its_caller_may_see_and_of_nothing_else(
     generated: tuple[str, list[Field]], roles: set[str]
 ) -> None:
-    """Decision 20."""
+    """Decisions 20 and 59."""
     text, fields = generated
     document = parse_schema(text)
     schema = build_schema(document)
     visibility = read_visibility(schema)
     assert list(check_visibility(schema, visibility)) == []
-    seen_by_nobody = {field.name for field in fields if field.roles == frozenset()}
-    assert {name for _, name in visibility.hidden_from(ROLES)} == seen_by_nobody
+    hidden = {part[1] for part in visibility.hidden_from(ROLES) if len(part) == 2}
+    assert hidden == {field.name for field in fields if field.roles == frozenset()}
 
     view = build_visible_schema(document, schema, visibility.hidden_from(roles))
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Protocol
 from docgraph.access.authorize import decide
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.language.predicate import Failure
-from docgraph.access.rule import Rule, RuleIndex, find_flag, roles_of
+from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleIndex, find_flag, roles_of
 from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
 from docgraph.access.rule_warnings import Comparison
 from docgraph.access.rulebook import RuleBook
@@ -194,6 +194,12 @@ class Explainer:
             f"no authenticator knows the user {question.user!r}",
             hint="name roles instead, or `docgraph users list` for those there are",
         )
+
+    async def find_roles(self, method: str, path: str) -> set[str]:
+        """Return the roles with a rule that can match such requests, without the general role."""
+        index = RuleIndex(tuple(await self._book.find_all()))
+        rules = index.select(method, tuple(path.strip("/").split("/")))
+        return {role for _, rule in rules for role in rule.roles} - {UNAUTHENTICATED}
 
     async def _query_all(
         self, authorizers: Sequence[Authorizer], exchange: Exchange

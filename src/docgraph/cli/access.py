@@ -81,8 +81,10 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
     """Print which roles may call which apps, and which fields they see (`@visible`).
 
     A row such as "POST /graphql/shop" shows who may call the app, by the permissions. The other
-    rows show who sees a field in the schema. The column "(everybody)" is for callers without any
-    of the named roles, also unauthenticated ones; with --json its name is "(nobody)".
+    rows show who sees a field or an argument in the schema. A row such as "Person.salary by
+    Query.people.find" shows who can compare or order by a field, also without seeing it. The column
+    "(everybody)" is for callers without any of the named roles, also unauthenticated ones; with
+    --json its name is "(nobody)".
     """
     from docgraph.graphql.apps.compiled_app import ANONYMOUS, cross
 
@@ -91,7 +93,9 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
         found = [one async for one in _apps(app, settings)]
         rows = [(str(one.definition.id), row) for one in found for row in cross(one)]
         paths = {str(one.definition.id): f"{settings.uri}/{one.definition.uri}" for one in found}
-        return await _add_calls(app, paths, list(_complete(rows)))
+        roles = {role for one in found for role in one.visibility.all_roles}
+        roles |= await _find_callers(app, paths.values())
+        return await _add_calls(app, paths, list(_complete(rows, sorted(roles))))
 
     rows = _run(sources, load_rules)
     if not as_json:
@@ -119,6 +123,13 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
             notice(make_printable(f"{document['_id']}: {error.message}"))
 
 
+async def _find_callers(app: Docgraph, paths: Iterable[str]) -> set[str]:
+    """Return the roles that have a rule for one of the paths, and the root role."""
+    explainer, root = app.plugins.find("accessExplain").explainer, app.plugins.values["root-role"]
+    found = {role for path in paths for role in await explainer.find_roles("POST", path)}
+    return found if root is None else {*found, root}
+
+
 async def _add_calls(
     app: Docgraph, paths: dict[str, str], rows: list[dict[str, Any]]
 ) -> list[dict[str, Any]]:
@@ -139,14 +150,14 @@ async def _add_calls(
     return added
 
 
-def _complete(rows: list[tuple[str, VisibilityRow]]) -> Iterator[dict[str, Any]]:
+def _complete(rows: list[tuple[str, VisibilityRow]], roles: list[str]) -> Iterator[dict[str, Any]]:
     """Yield every row with a column per role; a role that an app does not name adds nothing."""
     from docgraph.graphql.apps.compiled_app import ANONYMOUS
 
-    roles = dict.fromkeys(role for _, row in rows for role in row.seen_by)
     for app, row in rows:
-        seen = {role: row.seen_by.get(role, row.seen_by[ANONYMOUS]) for role in roles}
-        yield {"app": app, "field": ".".join(row.field)} | seen
+        columns = (ANONYMOUS, *roles)
+        seen = {role: row.seen_by.get(role, row.seen_by[ANONYMOUS]) for role in columns}
+        yield {"app": app, "field": row.label} | seen
 
 
 def _render_verdict(explanation: Explanation) -> str:

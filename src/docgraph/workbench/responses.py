@@ -14,7 +14,7 @@ from docgraph.graphql.apps.compiled_app import ANONYMOUS, App, cross, list_field
 from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
 from docgraph.graphql.definition.definition_diff import ChangeKind
 from docgraph.graphql.definition.findings import Finding, Report
-from docgraph.graphql.definition.visibility import Coordinates
+from docgraph.graphql.definition.visibility import SchemaPart
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.http.app_access import AppSession
 from docgraph.graphql.http.body import GraphqlRequest
@@ -164,7 +164,12 @@ class ToolResponses:
             app = session.app
             if not is_root:
                 return await self._cross_own(session)
-        content = await self._cross(app, _choose_roles(app, roles))
+        chosen = list(_choose_roles(app, roles))
+        if is_root and roles is None:
+            path = self.sessions.access.graphql.find_path(app.definition.uri)
+            callers = await self.sessions.explainer.find_roles("POST", path or "/")
+            chosen += sorted(callers.difference(chosen))[: _MAX_ROLES - len(chosen)]
+        content = await self._cross(app, chosen)
         if is_root:
             content["access"] = [
                 {"role": role, **await self._describe_access(exchange, app, account)}
@@ -196,7 +201,7 @@ class ToolResponses:
         )
 
     async def _cross(
-        self, app: App, roles: Sequence[str], shown: Collection[Coordinates] | None = None
+        self, app: App, roles: Sequence[str], shown: Collection[SchemaPart] | None = None
     ) -> dict[str, Any]:
         return {
             "app": str(app.definition.id),
@@ -272,7 +277,7 @@ def _choose_roles(app: App, roles: Sequence[str] | None) -> Sequence[str]:
 
 
 def _describe_fields(
-    app: App, roles: Sequence[str], shown: Collection[Coordinates] | None
+    app: App, roles: Sequence[str], shown: Collection[SchemaPart] | None
 ) -> list[dict[str, Any]]:
     fields = sum(1 for _ in list_fields(app.schema))
     if fields * (len(roles) + 1) > _MAX_CELLS:
@@ -280,7 +285,7 @@ def _describe_fields(
             f"{fields} fields and {len(roles)} roles are too many", hint="name fewer with 'roles'"
         )
     return [
-        {"field": ".".join(row.field), "seenBy": dict(row.seen_by)}
+        {"field": row.label, "seenBy": dict(row.seen_by)}
         for row in cross(app, roles)
-        if shown is None or row.field in shown
+        if shown is None or (row.use is None and row.part in shown)
     ]

@@ -421,7 +421,7 @@ BAD: dict[str, Any] = {
         "schema": "type Query { a: U } union U = A type A { b: Int }",
         "mappings": {},
     },
-    "visible": {"schema": "type Query { a(b: Int @visible(roles: [])): Int }", "mappings": {}},
+    "visible": {"schema": "type Query { a(b: Int @visible(roles: [7])): Int }", "mappings": {}},
 }
 
 

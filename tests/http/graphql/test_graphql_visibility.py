@@ -115,6 +115,32 @@ async def prepare_app(service: Service) -> None:
             "Any": resolver,
         },
     )
+    await service.define(
+        "arguments",
+        """
+        type Query {
+          posts(
+            top: Int = 1 @visible(roles: ["editor"]), by: By = {}, sort: Int @visible(roles: [])
+          ): [Post]
+        }
+        type Post { score: Int notes: String @visible(roles: ["editor"]) }
+        input By { score: Int notes: String = "n" @visible(roles: ["editor"]) }
+        """,
+        {
+            "Query": {
+                "posts": service.find(
+                    "posts",
+                    {
+                        "$and": [
+                            {"notes": {"$arg": "by.notes"}},
+                            {"$ifarg": ["by.score", {"score": {"$arg": "by.score"}}]},
+                        ]
+                    },
+                    limit={"$arg": "top"},
+                ),
+            }
+        },
+    )
 
 
 def vectors(type_: str, field: str, below: str) -> dict[str, str]:
@@ -298,3 +324,29 @@ async def test_introspection_is_for_those_who_may(
                 reply = await service.query("a", query, headers=headers)
                 assert reply.status == (200 if name in allowed else 400), (name, reply.text)
             assert (await service.query("a", "{ __typename a }", headers=headers)).status == 200
+
+
+async def test_a_hidden_argument_counts_as_not_given(callers: dict[str, Service]) -> None:
+    """Decision 59: its default applies, in literals and in variables."""
+    harmless: list[tuple[str, Document | None]] = [
+        ("{ posts { score } }", None),
+        ("{ posts(by: {}) { score } }", None),
+        ("{ posts(by: {score: 7}) { score } }", None),
+        ("query ($s: Int) { posts(by: {score: $s}) { score } }", {"s": 7}),
+        ("query ($b: By) { posts(by: $b) { score } }", {"b": {"score": 7}}),
+    ]
+    hidden: list[tuple[str, Document | None]] = [
+        ('{ posts(by: {notes: "other"}) { score } }', None),
+        ("{ posts(top: 0) { score } }", None),
+        ("query ($b: By) { posts(by: $b) { score } }", {"b": {"notes": "other"}}),
+    ]
+    for name, service in callers.items():
+        is_editor = name in ("editor", "admin")
+        for query, variables in harmless:
+            reply = await service.query("arguments", query, variables)
+            assert reply.data["posts"] == [{"score": 7}], (name, query, reply.json)
+        for query, variables in hidden:
+            reply = await service.query("arguments", query, variables)
+            assert (reply.status == 200) is is_editor, (name, query, reply.json)
+        reply = await service.query("arguments", "{ posts(sort: 1) { score } }")
+        assert reply.messages == ["Unknown argument 'sort' on field 'Query.posts'."]

@@ -24,7 +24,7 @@ CALLERS = {"nobody": NOBODY, "reader": READER, "editor": EDITOR, "admin": ADMIN}
 
 SCHEMA = """
 type Query {
-  people: [Person]
+  people(salary: Int @visible(roles: ["editor"])): [Person]
   drafts: [Draft] @visible(roles: ["editor"])
   found: [Found]
 }
@@ -44,6 +44,7 @@ HIDDEN = "salary"
 OPERATIONS = [
     {"name": "names", "query": "{ people { name } }"},
     {"name": "salaries", "description": "Who has what", "query": "{ people { name salary } }"},
+    {"name": "filtered", "query": "{ people(salary: 1) { name } }"},
     {"name": "folded", "query": "{ found { ...F } } fragment F on Person { boss { salary } }"},
 ]
 NUMBER = 987_654
@@ -110,7 +111,9 @@ def _coordinates(schema: Any) -> set[str]:
     for name, type_ in schema.type_map.items():
         if not name.startswith("__"):
             found.add(name)
-            found |= {f"{name}.{field}" for field in getattr(type_, "fields", {})}
+            for field, own in getattr(type_, "fields", {}).items():
+                found |= {f"{name}.{field}"}
+                found |= {f"{name}.{field}({argument}:)" for argument in getattr(own, "args", ())}
     return found
 
 
@@ -149,6 +152,8 @@ WAYS = {
     "operation 2 of 2": "query A { people { name } } query B { people { salary } }",
     "condition": "query($x: Boolean!) { people { salary @include(if: $x) } }",
     "bad argument": "{ people { salary(x: 1) } }",
+    "argument": "{ people(salary: 1) { name } }",
+    "argument by variable": "query($x: Int) { people(salary: $x) { name } }",
     "type behind it": "{ people { pay { amount } } }",
     "__type": '{ __type(name: "Person") { fields(includeDeprecated: true) { name } } }',
     "__type of what is behind": '{ __type(name: "Pay") { name } }',

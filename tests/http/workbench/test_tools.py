@@ -658,8 +658,11 @@ async def test_the_matrix_tells_which_roles_may_ask_at_all_and_their_rows(
     rows = {f"{service.db}.people": {"team": "red"}}
     predicate = "path-prefix('/graphql/company')"
     await allow(service, predicate, "editor", mongo={"readFilters": rows}, _id="editors")
+    await allow(service, predicate, "clerk", _id="clerks")
+    await allow(service, "path-prefix('/people')", "stranger", _id="strangers")
     for members in ({"definition": build(service)}, {"app": "company"}):
-        nobody, editor, payroll = (await get(service, "matrix", **members))["access"]
+        nobody, editor, payroll, clerk = (await get(service, "matrix", **members))["access"]
+        assert (clerk["role"], clerk["allowed"]) == ("clerk", True)
         assert (nobody["role"], nobody["allowed"]) == ("(nobody)", False)
         assert (editor["role"], editor["allowed"], editor["readFilters"]) == ("editor", True, rows)
         assert "editors" in editor["reason"]
@@ -681,6 +684,32 @@ async def test_the_matrix_of_others_has_only_what_they_see(service: Service) -> 
     assert payroll.json["roles"] == ["(nobody)", "payroll"]
     assert "salary" not in payroll.text
     assert "Pay.amount" in payroll.text
+
+
+async def test_conditions_on_hidden_fields_are_named_in_the_editor_and_the_matrix(
+    service: Service,
+) -> None:
+    """Decision 59: authors and administrators see them, other callers do not."""
+    definition = build(service)
+    place = {"db": service.db, "collection": "people"}
+    definition["mappings"]["Query"]["hired"] = {**place, "find": {"salary": {"$arg": "name"}}}
+
+    checked = await get(service, "check", definition=definition)
+    assert [(one["where"], one["what"]) for one in checked["warnings"]] == [
+        (
+            "mappings.Query.hired.find",
+            "uses salary with the argument name for callers who do not see Person.salary",
+        )
+    ]
+    await service.store(definition)
+    await allow(service, "path-prefix('/_tools')", "author")
+    await allow(service, "path-prefix('/graphql')", "author")
+    for who, has_row in ((ADMIN, True), (AUTHOR, False)):
+        reply = await use(service, "matrix", who, app="company")
+        fields = [row["field"] for row in reply.json["fields"]]
+        label = "Person.salary by Query.hired.find with the argument name"
+        assert (label in fields) is has_row
+        assert ("salary" in reply.text) is has_row
 
 
 async def test_the_matrix_for_a_user_has_his_roles_and_whether_he_may_ask(

@@ -140,7 +140,7 @@ def advise(operation: FuzzRequest, showing: Showing) -> str:
     if canary is None:
         return (
             "check the conditions and the order that this request may use: a filter, a sort, a "
-            "count or an error depends on what is hidden"
+            "count or an error depends on what is hidden; @visible also hides arguments"
         )
     if canary.is_row:
         where = f'mongo.readFilters {{"{canary.namespace}": …}}' if in_app else "mongo.readFilter"

@@ -37,8 +37,9 @@ from docgraph.server.prepare import LoadedConfiguration
 from docgraph.server.sections import Batch
 from docgraph.store.driver.scratch import open_scratch
 from docgraph.store.sections import MClient
+from docgraph.workbench.fuzz.argument_probes import ArgumentProbes
 from docgraph.workbench.fuzz.fuzz_values import Canary, Guesses
-from docgraph.workbench.fuzz.random_queries import QueryMaker
+from docgraph.workbench.fuzz.random_queries import Query
 
 _MAX_LEAKS: Final = 20
 _MAX_CAUSES: Final = 30
@@ -66,6 +67,7 @@ class Search:
     on_progress: Callable[[int, int], None]
     findings: LeakReport
     oracle: LeakOracle = field(init=False)
+    _probes: list[FuzzRequest] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         planting = self.planting
@@ -96,8 +98,10 @@ class Search:
     async def _query_all(
         self, random: Random
     ) -> AsyncGenerator[tuple[FuzzRequest, list[Showing]], None]:
-        """Yield streams, the obvious requests, and then random ones, without end."""
+        """Yield the likeliest leaks, streams, the obvious requests, and random ones without end."""
         makers = await self._build_makers(random)
+        for operation in self._probes:
+            yield operation, await self._try(operation)
         listener = StreamListener(
             self.planting.worlds[0], self.planting.scratch, self.oracle, random
         )
@@ -124,25 +128,24 @@ class Search:
         guesses = Guesses(random, self._collect_guesses())
         material, world = self.planting.material, self.planting.worlds[0]
         sections = world.app.plugins.values["configuration"]
-        queries = QueryMaker(material.app, material.roles, random, guesses, self._collect_words())
+        queries = ArgumentProbes(
+            material.app, material.roles, random, guesses, self._collect_words()
+        )
         path = app_path(material, sections[Graphql.section_name])
 
-        def build_request(text: str, variables: dict[str, Any]) -> FuzzRequest:
-            body = {"query": text} | ({"variables": variables} if variables else {})
-            return FuzzRequest(GRAPHQL, "POST", path, body=body)
+        def build_request(query: Query) -> FuzzRequest:
+            variables = {"variables": query.variables} if query.variables else {}
+            return FuzzRequest(GRAPHQL, "POST", path, body={"query": query.text} | variables)
 
-        def query_once() -> FuzzRequest:
-            query = queries.make()
-            return build_request(query.text, query.variables)
-
-        swept = [build_request(one.text, one.variables) for one in queries.sweep()]
+        self._probes = list(map(build_request, queries.probe(self._collect_secrets())))
+        swept = list(map(build_request, queries.sweep()))
         stored = [{"operation": one.name} for one in material.app.definition.operations]
         swept += [FuzzRequest(GRAPHQL, "POST", path, body=one) for one in stored]
         if "@filter" in str(material.definition.get("mappings")):
             failing = self._list_failing()
             sent = [{"filter": to_json(one, JsonMode.STANDARD)} for one in failing]
             swept += [replace(one, parameters=filter) for filter in sent for one in list(swept)]
-        makers: dict[str, Any] = {GRAPHQL: (iter(swept), query_once)}
+        makers: dict[str, Any] = {GRAPHQL: (iter(swept), lambda: build_request(queries.make()))}
         if self.barriers.collections:
             for one in self.barriers.collections:
                 made = self.planting.made.get(one.namespace, (Made(),))[0]
@@ -181,6 +184,15 @@ class Search:
                 known = found.setdefault(kind, [])
                 if len(known) < _GUESSED and isinstance(canary.value, dict) == (kind == "object"):
                     known.append(canary.value)
+        return found
+
+    def _collect_secrets(self) -> dict[str, list[Any]]:
+        """Return the secrets in rows that the caller sees, in the first world, by property."""
+        found: dict[str, list[Any]] = {}
+        for first, _ in self.planting.made.values():
+            for _, canary in first.canaries:
+                if not canary.is_row:
+                    found.setdefault(canary.path, []).append(canary.value)
         return found
 
     def _list_failing(self) -> list[dict[str, Any]]:

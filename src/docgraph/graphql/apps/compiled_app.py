@@ -11,8 +11,7 @@ from typing import Any, Final, NamedTuple
 from graphql import (
     DocumentNode,
     GraphQLEnumType,
-    GraphQLInputObjectType,
-    GraphQLObjectType,
+    GraphQLInterfaceType,
     GraphQLSchema,
     is_abstract_type,
 )
@@ -23,14 +22,17 @@ from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_fields import CheckContext, FaultyPlace
 from docgraph.graphql.definition.definition import AppDefinition, DeclaredOperation
 from docgraph.graphql.definition.findings import Finding
+from docgraph.graphql.definition.hidden_uses import HiddenUse, find_hidden_uses
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
 from docgraph.graphql.definition.schema import declare_live, extend_base
 from docgraph.graphql.definition.visibility import (
-    Coordinates,
+    SchemaPart,
     Visibility,
     build_visible_schema,
     find_visible,
+    list_parts,
+    spell_part,
 )
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
@@ -242,16 +244,27 @@ ANONYMOUS: Final = "(nobody)"  # an anonymous caller, or one without relevant ro
 
 
 class VisibilityRow(NamedTuple):
-    """A field, and whether a caller with only this role sees it."""
+    """A part of the schema, and whether a caller with only this role sees it.
 
-    field: Coordinates
+    With a `use`, whether such a caller can compare or order by a field that may be hidden.
+    """
+
+    part: SchemaPart
     seen_by: Mapping[str, bool]
+    use: HiddenUse | None = None
+
+    @property
+    def label(self) -> str:
+        """The text of the row."""
+        return spell_part(self.part) if self.use is None else self.use.label
 
 
 def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRow]:
     """Yield a row per field: what a caller without roles sees, and what each role adds.
 
-    Without `roles`, the rows have all roles that `@visible` mentions.
+    An argument has a row if a role sees its field without it. A condition or order on a field has
+    one if a role that does not see the field can use it. Without `roles`, the rows have all roles
+    that `@visible` mentions.
     """
     chosen = sorted(app.visibility.all_roles if roles is None else set(roles))
     visibility, schema = app.visibility, app.schema
@@ -260,14 +273,20 @@ def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRo
         name: find_visible(schema, visibility.hidden_from(roles), visibility.follows)
         for name, roles in held.items()
     }
-    for place in list_fields(schema):
-        yield VisibilityRow(place, {role: place in visible for role, visible in seen.items()})
+    for part in list_fields(schema):
+        row = VisibilityRow(part, {role: part in visible for role, visible in seen.items()})
+        is_argument = len(part) > 2  # noqa: PLR2004 - type and field
+        if not is_argument or any(part[:2] in one and part not in one for one in seen.values()):
+            yield row
+    for use in find_hidden_uses(schema, app.mappings, visibility):
+        if any(use.is_leak(visible) for visible in seen.values()):
+            able = {role: use.is_open(visible) for role, visible in seen.items()}
+            yield VisibilityRow(use.field, able, use)
 
 
-def list_fields(schema: GraphQLSchema) -> Iterator[Coordinates]:
-    """Yield type and field of every object and input type, except those of GraphQL itself."""
-    for name, type_ in sorted(schema.type_map.items()):
-        if type_.ast_node is None:
-            continue
-        if isinstance(type_, GraphQLObjectType | GraphQLInputObjectType):
-            yield from ((name, own) for own in type_.fields)
+def list_fields(schema: GraphQLSchema) -> Iterator[SchemaPart]:
+    """Yield the fields of every object and input type, each with its arguments."""
+    for part, _ in sorted(list_parts(schema), key=lambda one: one[0][0]):
+        type_ = schema.type_map[part[0]]
+        if type_.ast_node is not None and not isinstance(type_, GraphQLInterfaceType):
+            yield part

@@ -185,7 +185,7 @@ _MAX_ROUNDS: Final = 6  # leaving a field out may make a filter that names it in
 _OPERATIONS: Final = ("Mutation", "Subscription")
 _LEFT_OUT: Final = "left out: the service is read-only"
 _MAPPING: Final = re.compile(r"mappings\.(\w+)(?:\.([\w$]+)(?:[.\[].*)?)?", re.DOTALL)
-_VISIBILITY: Final = re.compile(r"schema: (\w+)\.\w+")
+_VISIBILITY: Final = re.compile(r"schema: (\w+)\.\w+(?:\(\w+:\))?")
 
 Faults = dict[FaultyPlace, Finding]
 
@@ -301,13 +301,18 @@ class _PartialDefinition:
 
 def _cut_field(field: Any) -> Any:
     """Return a field definition without a faulty `@visible`, also of its arguments."""
-    own = [one for one in field.directives or () if one.name.value == VISIBLE.name]
-    if len(own) > 1 or not all(map(_is_valid, own)):
-        field = _drop_visible(field, field.directives)
-    arguments = tuple(_drop_visible(one, one.directives) for one in field.arguments or ())
+    arguments = tuple(map(_cut_part, field.arguments or ()))
+    field = _cut_part(field)
     if all(map(is_, arguments, field.arguments or ())):
         return field
     return replace(field, arguments=arguments)
+
+
+def _cut_part(node: Any) -> Any:
+    """Return a field or an argument without a faulty `@visible` of its own."""
+    own = [one for one in node.directives or () if one.name.value == VISIBLE.name]
+    is_faulty = len(own) > 1 or not all(map(_is_valid, own))
+    return _drop_visible(node, node.directives) if is_faulty else node
 
 
 def _drop_visible(node: Any, directives: Iterable[Any] | None) -> Any:

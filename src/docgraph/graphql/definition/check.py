@@ -26,7 +26,6 @@ from docgraph.graphql.definition.check_effects import (
     Hidden,
     check_aggregations,
     check_hidden,
-    warn_hidden_orders,
 )
 from docgraph.graphql.definition.check_fields import (
     CheckContext,
@@ -34,6 +33,7 @@ from docgraph.graphql.definition.check_fields import (
     check_object_type,
     check_one_field,
 )
+from docgraph.graphql.definition.check_visibility import check_visibility
 from docgraph.graphql.definition.connection_types import add_connections
 from docgraph.graphql.definition.definition import (
     AppDefinition,
@@ -44,6 +44,7 @@ from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.group_visibility import follow_groups
 from docgraph.graphql.definition.groups import check_groups
+from docgraph.graphql.definition.hidden_uses import warn_hidden_uses
 from docgraph.graphql.definition.list_mappings import add_lists
 from docgraph.graphql.definition.mapping import (
     AnyMapping,
@@ -59,7 +60,7 @@ from docgraph.graphql.definition.schema import (
     declare_live,
     parse_schema,
 )
-from docgraph.graphql.definition.visibility import Visibility, check_visibility, read_visibility
+from docgraph.graphql.definition.visibility import Visibility, read_visibility
 from docgraph.graphql.sections import Graphql
 from docgraph.predicates import CompiledPredicate, PredicateError, compile_predicate
 from docgraph.store.guard.stage_checks import Policy
@@ -135,7 +136,8 @@ def examine_written(
         check_hidden(parts.schema, parts.mappings, hidden, findings)
         check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
-        warn_hidden_orders(parts.schema, parts.mappings, parts.visibility, findings)
+        if not parts.report.errors:  # else generated parts are missing
+            warn_hidden_uses(parts.schema, parts.mappings, parts.visibility, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
     return replace(parts, report=findings.report())

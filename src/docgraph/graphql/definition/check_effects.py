@@ -28,7 +28,6 @@ from docgraph.graphql.definition.mapping import (
     GroupMapping,
     QueryMapping,
 )
-from docgraph.graphql.definition.visibility import Visibility
 from docgraph.store.guard.fence import check_searches
 from docgraph.store.guard.shown import Paths
 from docgraph.store.guard.write_effects import read_filter
@@ -164,27 +163,6 @@ def check_hidden(
             for key, own in mappings.get(name, {}).items():
                 if isinstance(own, FieldMapping) and _is_hidden(own.text, secrets):
                     findings.error(f"mappings.{name}.{key}", f"{own.text} is never shown")
-
-
-def warn_hidden_orders(
-    schema: GraphQLSchema,
-    mappings: Mapping[str, Mapping[str, AnyMapping]],
-    visibility: Visibility,
-    findings: Findings,
-) -> None:
-    """Warn about lists in the order of a field that some callers do not see."""
-    for where, field, mapping in find_queries(schema, mappings):
-        if not isinstance(mapping, QueryMapping) or mapping.sort is None:
-            continue
-        if mapping.where is None and mapping.order is None and mapping.connection is None:
-            continue
-        for type_name in _possible_types(schema, field, mapping):
-            for name, own in mappings.get(type_name, {}).items():
-                is_hidden = (type_name, name) in visibility.roles
-                if is_hidden and isinstance(own, FieldMapping) and own.text in mapping.sort.source:
-                    what = f"orders by {type_name}.{name}, which some callers do not see"
-                    hint = "the order tells them about it: sort by a field that all of them see"
-                    findings.warn(f"{where}.sort", what, hint)
 
 
 def check_aggregations(

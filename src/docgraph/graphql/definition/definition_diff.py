@@ -39,7 +39,7 @@ from docgraph.graphql.definition.definition import (
     decode_definition,
 )
 from docgraph.graphql.definition.query_limits import find_fragments, parse_query
-from docgraph.graphql.definition.visibility import read_visibility
+from docgraph.graphql.definition.visibility import list_parts, read_visibility, spell_part
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.sections import GraphqlLimits
 
@@ -247,15 +247,14 @@ def _classify(change: SchemaChange) -> Severity:
 
 
 def _compare_visibility(old: GraphQLSchema, new: GraphQLSchema) -> Iterator[Effect]:
-    """Yield the fields that exist in both, but not for the same callers."""
+    """Yield the fields and arguments that exist in both, but not for the same callers."""
     before, after = read_visibility(old).roles, read_visibility(new).roles
-    for place in sorted({*before, *after}):
-        type_name, name = place
-        fields = [getattr(one.type_map.get(type_name), "fields", {}) for one in (old, new)]
-        own, other = before.get(place), after.get(place)
-        if own == other or not all(name in one for one in fields):
+    existing = dict(list_parts(old)).keys() & dict(list_parts(new)).keys()
+    for part in sorted({*before, *after} & existing):
+        own, other = before.get(part), after.get(part)
+        if own == other:
             continue
-        shown = f"Field {type_name}.{name}"
+        shown = f"{'Field' if part[2:] == () else 'Argument'} {spell_part(part)}"
         if other is not None and (own is None or not own <= other):
             yield Effect(Severity.BREAKING, f"{shown} is hidden from callers who have seen it.")
         else:

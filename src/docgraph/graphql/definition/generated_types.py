@@ -35,7 +35,7 @@ from graphql import (
 
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, QueryMapping
-from docgraph.graphql.definition.visibility import Coordinates, GeneratedPart
+from docgraph.graphql.definition.visibility import Coordinates, SchemaPart
 
 MAX_GENERATED: Final = 20_000  # fields and values of all generated types of an app
 
@@ -67,7 +67,7 @@ class GeneratedTypes:
         self._arguments: dict[Coordinates, dict[str, InputValueDefinitionNode]] = defaultdict(dict)
         self._field_types: dict[Coordinates, TypeNode] = {}
         self._fields: dict[str, dict[str, FieldDefinitionNode]] = defaultdict(dict)
-        self._follows: dict[GeneratedPart, frozenset[Coordinates]] = {}
+        self._follows: dict[SchemaPart, frozenset[Coordinates]] = {}
         self._count = 0
 
     def __bool__(self) -> bool:
@@ -79,7 +79,7 @@ class GeneratedTypes:
         return self._count > MAX_GENERATED
 
     @property
-    def follows(self) -> Mapping[GeneratedPart, frozenset[Coordinates]]:
+    def follows(self) -> Mapping[SchemaPart, frozenset[Coordinates]]:
         """The fields that each generated part follows."""
         return self._follows
 
@@ -141,7 +141,7 @@ class GeneratedTypes:
         self._fields[type_][name] = node
         self._add_count(1, where)
 
-    def follow(self, generated: GeneratedPart, *fields: Coordinates) -> None:
+    def follow(self, generated: SchemaPart, *fields: Coordinates) -> None:
         """Remove a generated part from the schema of callers who do not see all these fields."""
         self._follows[generated] = self._follows.get(generated, frozenset()) | {*fields}
 

@@ -21,6 +21,7 @@ from graphql import (
 )
 
 from docgraph.exchange.data import FieldPath
+from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.mapping import (
@@ -31,15 +32,14 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.graphql.definition.visibility import Coordinates, Visibility, read_visibility
-from docgraph.store.guard.write_effects import read_filter
-from docgraph.store.names import namespace_of, walk
+from docgraph.store.names import namespace_of
 from docgraph.variables import GRAPHQL, flatten_stages
 
 Needs = frozenset[Coordinates]
 
 _KEEPING: Final = frozenset({"$match", "$sort", "$limit", "$skip", "$sample"})
 # Documents with most of their properties: what they hide is hidden, what they show may be another.
-_CHANGING: Final = _KEEPING | {
+KEEPING_DOCUMENTS: Final = _KEEPING | {
     *("$set", "$addFields", "$project", "$unset", "$unwind", "$redact", "$setWindowFields"),
     *("$lookup", "$graphLookup", "$geoNear", "$fill", "$densify"),
 }
@@ -51,7 +51,7 @@ _MAX_STATES: Final = 50_000
 def follow_groups(
     schema: GraphQLSchema, mappings: Mappings, generated: GeneratedTypes, findings: Findings
 ) -> None:
-    """Hide groups from callers who do not see their properties; report filters that cannot."""
+    """Hide groups from callers who do not see their properties."""
     visibility = read_visibility(schema)
     groups = [
         ((type_name, name), mapping)
@@ -61,7 +61,13 @@ def follow_groups(
     ]
     if not visibility.roles or not groups:
         return
-    shown = ShownPaths(schema, mappings, visibility, [mapping for _, mapping in groups])
+    wanted = [
+        (namespace_of(mapping.db, mapping.collection), value.path)
+        for _, mapping in groups
+        for value in mapping.results.values()
+        if value.path
+    ]
+    shown = ShownPaths(schema, mappings, visibility, wanted)
     if not shown.is_complete:
         where = "mappings.{}.{}".format(*groups[0][0])
         findings.error(where, "the app has too many fields to find out who sees its properties")
@@ -71,14 +77,11 @@ def follow_groups(
         namespace = namespace_of(mapping.db, mapping.collection)
         results = get_named_type(type_.fields[place[1]].type).name
         for name, value in mapping.results.items():
-            needs = shown.find_needs(namespace, value.path)
+            needs = shown.find_needs(namespace, value.path) if value.path else frozenset()
             if value.operator == "by" and needs:
                 generated.follow(place, *needs)
             elif needs:
                 _follow_readers(mappings.get(results, {}), (results, name), needs, generated)
-        for key, path in _find_fixed(mapping):
-            needs = shown.find_needs(namespace, path)
-            _report_fixed(place, key, path, needs, visibility, findings)
 
 
 def _follow_readers(
@@ -87,42 +90,6 @@ def _follow_readers(
     for name, mapping in fields.items():
         if isinstance(mapping, FieldMapping) and mapping.path[0] == value[1]:
             generated.follow((value[0], name), *needs)
-
-
-def _find_fixed(mapping: GroupMapping) -> Iterator[tuple[str, str]]:
-    """Yield the properties that are used for every caller, whatever is selected."""
-    for path in _find_filtered(mapping):
-        yield "find", path
-    sort = None if mapping.sort is None else mapping.sort.source
-    for name in sort or ():
-        if name in mapping.results and mapping.results[name].operator != "by":
-            yield "sort", mapping.results[name].path
-
-
-def _find_filtered(mapping: GroupMapping) -> Iterator[str]:
-    """Yield the properties that the filter names, in expressions too."""
-    source = mapping.find.source
-    yield from (one.path for one in read_filter(source) if one.path is not None)
-    texts = (one for one in walk(source) if isinstance(one, str))
-    yield from (text[1:] for text in texts if text[:1] == "$" and text[:2] != "$$")
-
-
-def _report_fixed(
-    place: Coordinates,
-    key: str,
-    path: str,
-    needs: Needs,
-    visibility: Visibility,
-    findings: Findings,
-) -> None:
-    own = visibility.roles.get(place)
-    for type_name, name in sorted(needs):
-        if own is None or not own <= visibility.roles[type_name, name]:
-            findings.warn(
-                f"mappings.{place[0]}.{place[1]}.{key}",
-                f"uses {path} for callers who do not see {type_name}.{name}",
-                "hide this field from the same roles, or do not use the property",
-            )
 
 
 class _ShownSource(NamedTuple):
@@ -140,14 +107,13 @@ class ShownPaths:
         schema: GraphQLSchema,
         mappings: Mappings,
         visibility: Visibility,
-        groups: Iterable[GroupMapping],
+        wanted: Iterable[tuple[str, str]],
     ) -> None:
+        """Inspect the fields; `wanted` are namespaces and properties, empty for all of them."""
         self._schema = schema
         self._wanted: dict[str, set[FieldPath]] = defaultdict(set)
-        for one in groups:
-            paths = [*(value.path for value in one.results.values()), *_find_filtered(one)]
-            wanted = (tuple(path.split(".")) for path in paths if path)
-            self._wanted[namespace_of(one.db, one.collection)].update(wanted)
+        for namespace, path in wanted:
+            self._wanted[namespace].add(_split(path))
         self._mappings = mappings
         self._restricted = visibility.roles.keys()
         self._shown: dict[str, dict[FieldPath, set[Needs]]] = defaultdict(lambda: defaultdict(set))
@@ -160,14 +126,17 @@ class ShownPaths:
         """Whether everything could be visited."""
         return self._states < _MAX_STATES
 
-    def find_needs(self, namespace: str, path: str) -> Needs:
-        """Return the fields that a caller must see in order to see this property."""
-        wanted = tuple(path.split("."))
+    def find_needs(self, namespace: str, path: str, *, with_parts: bool = True) -> Needs:
+        """Return the fields that a caller must see in order to see this property.
+
+        `with_parts`: and everything in it, if it is an object.
+        """
+        wanted = _split(path)
         ways: dict[FieldPath, set[Needs]] = defaultdict(set)
         for shown, needs in self._shown.get(namespace, {}).items():
             if wanted[: len(shown)] == shown:
                 ways[wanted] |= needs  # the property, or an object that contains it
-            elif shown[: len(wanted)] == wanted:
+            elif with_parts and shown[: len(wanted)] == wanted:
                 ways[shown] |= needs  # a part of it
         return frozenset(
             field
@@ -204,7 +173,8 @@ class ShownPaths:
             place = (type_.name, name)
             needs = above | {place} if place in self._restricted else above
             if not isinstance(mapping, FieldMapping):
-                yield named, _find_source(mapping), (), needs
+                item = find_item_type(self._schema, type_.fields[name], mapping)
+                yield item, _find_source(place, mapping), (), needs
                 continue
             path = (*prefix, *(step for step in mapping.path if not step.isdigit()))
             if not self._is_wanted(source.namespace, path):
@@ -222,12 +192,21 @@ class ShownPaths:
         )
 
 
-def _find_source(mapping: Any) -> _ShownSource:
-    """Return the collection whose documents are the results; empty: they are something else."""
+def _split(path: str) -> FieldPath:
+    return tuple(path.split(".")) if path else ()
+
+
+def name_results(place: Coordinates, mapping: Any) -> str:
+    """Return a name for the documents that the stages of a field make of those they read."""
+    return f"{namespace_of(mapping.db, mapping.collection)} {'.'.join(place)}"
+
+
+def _find_source(place: Coordinates, mapping: Any) -> _ShownSource:
+    """Return the collection whose documents are the results, or the name of other results."""
     stages: list[Any] = []
     if not isinstance(mapping, QueryMapping):
         stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
-    if any(not _CHANGING.issuperset(stage) for stage in stages):
-        return _ShownSource("")
+    if any(not KEEPING_DOCUMENTS.issuperset(stage) for stage in stages):
+        return _ShownSource(name_results(place, mapping))
     is_changed = any(not _KEEPING.issuperset(stage) for stage in stages)
     return _ShownSource(namespace_of(mapping.db, mapping.collection), is_changed)

@@ -31,8 +31,6 @@ from graphql import (
     GraphQLObjectType,
     GraphQLSchema,
     GraphQLString,
-    InputObjectTypeDefinitionNode,
-    InputObjectTypeExtensionNode,
     InterfaceTypeDefinitionNode,
     InterfaceTypeExtensionNode,
     ListValueNode,
@@ -148,9 +146,13 @@ _KEPT_TEXTS = 2  # the largest take 35 MB each
 
 VISIBLE = GraphQLDirective(
     "visible",
-    [DirectiveLocation.FIELD_DEFINITION],
+    [
+        DirectiveLocation.FIELD_DEFINITION,
+        DirectiveLocation.ARGUMENT_DEFINITION,
+        DirectiveLocation.INPUT_FIELD_DEFINITION,
+    ],
     {"roles": GraphQLArgument(GraphQLNonNull(GraphQLList(GraphQLNonNull(GraphQLString))))},
-    description="Hides a field from callers who have none of the roles.",
+    description="Hides a field or an argument from callers who have none of the roles.",
 )
 
 LIVE = GraphQLDirective(
@@ -175,7 +177,6 @@ FIELD_OWNERS = (
     InterfaceTypeDefinitionNode,
     InterfaceTypeExtensionNode,
 )
-_INPUTS = (InputObjectTypeDefinitionNode, InputObjectTypeExtensionNode)
 
 
 class SchemaError(ValueError):
@@ -340,14 +341,13 @@ def _find_root_mistakes(node: SchemaDefinitionNode | SchemaExtensionNode) -> Ite
 
 
 def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
-    for node, is_field in _directive_bearers(definition):
+    for node, can_be_hidden in _directive_bearers(definition):
         for directive in getattr(node, "directives", None) or ():
             if directive.name.value != VISIBLE.name:
                 continue
-            if not is_field:
-                yield _Mistake(
-                    directive, "@visible is allowed only on fields of object and interface types"
-                )
+            if not can_be_hidden:
+                what = "@visible is allowed only on fields, their arguments, and input fields"
+                yield _Mistake(directive, what)
                 continue
             for argument in directive.arguments or ():
                 if argument.name.value == "roles" and not is_list_of_strings(argument.value):
@@ -355,13 +355,11 @@ def _find_visible_mistakes(definition: Node) -> Iterator[_Mistake]:
 
 
 def _directive_bearers(definition: Node) -> Iterator[tuple[Node, bool]]:
-    """Yield the parts that can have directives, and whether they are output fields."""
+    """Yield the parts that can have directives, and whether `@visible` can hide them."""
     yield definition, False
-    is_output = isinstance(definition, FIELD_OWNERS)
-    if is_output or isinstance(definition, _INPUTS):
-        for field in getattr(definition, "fields", None) or ():
-            yield field, is_output
-            yield from ((argument, False) for argument in getattr(field, "arguments", None) or ())
+    for field in getattr(definition, "fields", None) or ():
+        yield field, True
+        yield from ((argument, True) for argument in getattr(field, "arguments", None) or ())
     for value in getattr(definition, "values", None) or ():
         yield value, False
     if isinstance(definition, DirectiveDefinitionNode):

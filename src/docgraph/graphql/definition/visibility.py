@@ -1,20 +1,24 @@
-"""Field-level security: `@visible` hides fields from callers without a role (decision 20).
+"""Field-level security: `@visible` hides parts from callers without a role (decisions 20 and 59).
 
-Each caller gets a schema from which the hidden parts are removed: hidden fields, the types that
-only hidden fields reach, types left without a field, and the fields that would return those. The
-rest is built from the author's definitions like any other schema.
+Each caller gets a schema from which the hidden parts are removed: hidden fields, arguments and
+input fields, the types that only hidden parts reach, types left without a field, and the parts of
+those types. The rest is built from the author's definitions like any other schema. A hidden
+argument or input field counts as not given: its default applies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, Final
 
 from graphql import (
     DefinitionNode,
     DocumentNode,
+    GraphQLArgument,
+    GraphQLField,
+    GraphQLInputField,
     GraphQLInputObjectType,
     GraphQLInterfaceType,
     GraphQLNamedType,
@@ -23,29 +27,35 @@ from graphql import (
     GraphQLUnionType,
     ListValueNode,
     StringValueNode,
+    Undefined,
     get_named_type,
+    is_required_argument,
+    is_required_input_field,
 )
+from graphql.utilities.coerce_input_value import coerce_default_value
 
 from docgraph.codec.forms import JsonMode
-from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.schema import VISIBLE, extend_base
 
 Coordinates = tuple[str, str]
-GeneratedPart = tuple[str, ...]  # a type, a field of one, or an argument (`generated_types`)
-Follows = Mapping[GeneratedPart, frozenset[Coordinates]]
+SchemaPart = tuple[str, ...]  # a type, a field of an object or input type, or an argument
+Follows = Mapping[SchemaPart, frozenset[Coordinates]]
 FieldedType = GraphQLObjectType | GraphQLInterfaceType
 
+HIDDEN_DEFAULTS: Final = "hiddenDefaults"  # extension of a field: values of hidden arguments
+
+_ARGUMENT: Final = 3  # steps of the coordinates of an argument
 _NO_FOLLOWS: Follows = {}
 
 
 @dataclass(frozen=True)
 class Visibility:
-    """The roles of each field that has `@visible`, by type and field.
+    """The roles of each field, argument and input field that has `@visible`.
 
     `follows` are the generated parts of the schema, and the fields that each of them follows.
     """
 
-    roles: Mapping[Coordinates, frozenset[str]]
+    roles: Mapping[SchemaPart, frozenset[str]]
     follows: Follows = field(default_factory=dict)
 
     @cached_property
@@ -53,21 +63,36 @@ class Visibility:
         """The roles that `@visible` mentions."""
         return frozenset().union(*self.roles.values())
 
-    def hidden_from(self, roles: Iterable[str]) -> frozenset[Coordinates]:
-        """Return the fields that a caller with these roles does not see."""
+    def hidden_from(self, roles: Iterable[str]) -> frozenset[SchemaPart]:
+        """Return the parts that a caller with these roles does not see."""
         held = frozenset(roles)
-        return frozenset(place for place, needed in self.roles.items() if not needed & held)
+        return frozenset(part for part, needed in self.roles.items() if not needed & held)
 
 
 def read_visibility(schema: GraphQLSchema, follows: Follows = _NO_FOLLOWS) -> Visibility:
     """Read the `@visible` directives of the schema."""
-    found: dict[Coordinates, frozenset[str]] = {}
-    for type_ in _fielded_types(schema):
-        for name, own in type_.fields.items():
-            for directive in (own.ast_node.directives or ()) if own.ast_node else ():
-                if directive.name.value == VISIBLE.name:
-                    found[type_.name, name] = frozenset(_read_roles(directive.arguments or ()))
+    found: dict[SchemaPart, frozenset[str]] = {}
+    for part, definition in list_parts(schema):
+        for directive in (definition.ast_node.directives or ()) if definition.ast_node else ():
+            if directive.name.value == VISIBLE.name:
+                found[part] = frozenset(_read_roles(directive.arguments or ()))
     return Visibility(found, follows)
+
+
+def list_parts(
+    schema: GraphQLSchema,
+) -> Iterator[tuple[SchemaPart, GraphQLField | GraphQLInputField | GraphQLArgument]]:
+    """Yield every field, its arguments, and every input field."""
+    for type_ in (*fielded_types(schema), *input_types(schema)):
+        for name, own in type_.fields.items():
+            yield (type_.name, name), own
+            for argument, given in getattr(own, "args", {}).items():
+                yield (type_.name, name, argument), given
+
+
+def spell_part(part: SchemaPart) -> str:
+    """Return the coordinate of a part as GraphQL spells it: `Post.title`, `Query.posts(by:)`."""
+    return ".".join(part[:2]) + "".join(f"({argument}:)" for argument in part[2:])
 
 
 def _read_roles(arguments: Iterable[object]) -> Iterator[str]:
@@ -77,54 +102,61 @@ def _read_roles(arguments: Iterable[object]) -> Iterator[str]:
         yield from (item.value for item in items if isinstance(item, StringValueNode))
 
 
-def check_visibility(
-    schema: GraphQLSchema, visibility: Visibility, faults: Collection[tuple[str, ...]] = ()
-) -> Iterator[Finding]:
-    """Yield fields that are more hidden than the interface field they implement.
-
-    Types among the `faults` show no field, and are not checked again.
-    """
-    for type_ in _fielded_types(schema):
-        for interface in type_.interfaces if (type_.name,) not in faults else ():
-            for name in interface.fields:
-                own = visibility.roles.get((type_.name, name))
-                general = visibility.roles.get((interface.name, name))
-                if own is not None and (general is None or not general <= own):
-                    yield Finding(
-                        f"schema: {type_.name}.{name}",
-                        f"it is more hidden than {interface.name}.{name}, which it implements",
-                        f"hide {interface.name}.{name} from the same roles",
-                    )
-
-
 def build_visible_schema(
     document: DocumentNode,
     schema: GraphQLSchema,
-    hidden: frozenset[Coordinates],
+    hidden: frozenset[SchemaPart],
     mode: JsonMode = JsonMode.GRAPHQL,
     follows: Follows = _NO_FOLLOWS,
 ) -> GraphQLSchema:
-    """Build the schema without these fields and everything that depends on them."""
+    """Build the schema without these parts and everything that depends on them."""
     view = _View(schema, hidden, follows)
     definitions = [_cut(node, view) for node in document.definitions]
     kept = tuple(node for node in definitions if node is not None)
-    return extend_base(DocumentNode(definitions=kept), mode, assume_valid=True)
+    visible = extend_base(DocumentNode(definitions=kept), mode, assume_valid=True)
+    _apply_defaults(visible, schema)
+    return visible
 
 
 def find_visible(
-    schema: GraphQLSchema, hidden: frozenset[Coordinates], follows: Follows = _NO_FOLLOWS
-) -> set[Coordinates]:
-    """Return the fields that remain without these and everything that depends on them."""
+    schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows: Follows = _NO_FOLLOWS
+) -> set[SchemaPart]:
+    """Return the parts that remain without these and everything that depends on them."""
     view = _View(schema, hidden, follows)
     return {
-        (name, own)
-        for name, type_ in schema.type_map.items()
-        if name in view.reachable
-        for own in view.fields.get(name, getattr(type_, "fields", ()))
+        part
+        for part, _ in list_parts(schema)
+        if part[0] in view.reachable
+        and part[1] in view.fields[part[0]]
+        and part not in view.lost_arguments
     }
 
 
-def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
+def _apply_defaults(visible: GraphQLSchema, whole: GraphQLSchema) -> None:
+    """Make the defaults of hidden arguments and input fields apply."""
+    for type_ in input_types(visible):
+        fields = whole.type_map[type_.name].fields  # type: ignore[attr-defined]
+        defaults = _find_defaults(fields, type_.fields)
+        if defaults:
+            type_.out_type = partial(_complete, defaults)  # type: ignore[method-assign]
+    for owner in fielded_types(visible):
+        for name, own in owner.fields.items():
+            arguments = whole.type_map[owner.name].fields[name].args  # type: ignore[attr-defined]
+            if len(arguments) > len(own.args):
+                own.extensions = {HIDDEN_DEFAULTS: _find_defaults(arguments, own.args)}
+
+
+def _find_defaults(whole: Mapping[str, Any], visible: Collection[str]) -> dict[str, Any]:
+    values = {name: coerce_default_value(whole[name]) for name in whole if name not in visible}
+    return {name: value for name, value in values.items() if value is not Undefined}
+
+
+def _complete(defaults: Mapping[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    return {**defaults, **value}
+
+
+def fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
+    """Return the object and interface types, except those of GraphQL itself."""
     return [
         type_
         for name, type_ in schema.type_map.items()
@@ -132,24 +164,33 @@ def _fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
     ]
 
 
+def input_types(schema: GraphQLSchema) -> list[GraphQLInputObjectType]:
+    """Return the input object types."""
+    return [one for one in schema.type_map.values() if isinstance(one, GraphQLInputObjectType)]
+
+
 class _View:
     """The visible part of a schema: fields, types that have some, types that can be reached."""
 
     def __init__(
-        self, schema: GraphQLSchema, hidden: frozenset[Coordinates], follows: Follows
+        self, schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows: Follows
     ) -> None:
         self._schema = schema
-        self._types = _fielded_types(schema)
-        self._inputs = [
-            type_ for type_ in schema.type_map.values() if isinstance(type_, GraphQLInputObjectType)
-        ]
+        self._types = fielded_types(schema)
+        self._inputs = input_types(schema)
+        self._required = [part for part, one in list_parts(schema) if is_required(one)]
         self.fields = {
             type_.name: {name for name in type_.fields if (type_.name, name) not in hidden}
             for type_ in (*self._types, *self._inputs)
         }
-        self.lost_arguments: set[GeneratedPart] = set()
+        self.lost_arguments: set[SchemaPart] = {part for part in hidden if len(part) == _ARGUMENT}
         self._following = dict(follows)
-        while self._drop_following() or self._drop_empty() or self._drop_unfulfilled():
+        while (
+            self._drop_following()
+            or self._drop_empty()
+            or self._drop_unfulfilled()
+            or self._drop_incomplete()
+        ):
             pass
         self.reachable = self._reach()
 
@@ -216,6 +257,24 @@ class _View:
                 dropped = dropped or bool(lost)
         return dropped
 
+    def _drop_incomplete(self) -> bool:
+        """Drop fields and inputs whose required parts are hidden; return whether any were.
+
+        `check_visibility` refuses such definitions. This is for the rest: parts that only a
+        combination of roles sees.
+        """
+        dropped = False
+        for part in self._required:
+            visible = self.fields[part[0]]
+            if len(part) == _ARGUMENT:
+                is_lost = part in self.lost_arguments and part[1] in visible
+                lost = {part[1]} if is_lost else set()
+            else:
+                lost = set() if part[1] in visible else set(visible)
+            visible -= lost
+            dropped = dropped or bool(lost)
+        return dropped
+
     def _reach(self) -> set[str]:
         pending: list[GraphQLNamedType] = [self._schema.type_map["Query"]]
         for directive in self._schema.directives:
@@ -246,6 +305,13 @@ class _View:
                 implementations = self._schema.get_implementations(type_)
                 yield from implementations.objects
                 yield from implementations.interfaces
+
+
+def is_required(part: GraphQLField | GraphQLInputField | GraphQLArgument) -> bool:
+    """Return whether a caller must give a value for it."""
+    if isinstance(part, GraphQLArgument):
+        return is_required_argument(part)
+    return isinstance(part, GraphQLInputField) and is_required_input_field(part)
 
 
 def _cut(node: DefinitionNode, view: _View) -> DefinitionNode | None:

@@ -41,6 +41,7 @@ from graphql.execution.values import VariableValues, VariableValueSource, get_va
 from graphql.language import Node
 from graphql.utilities import coerce_input_literal, coerce_input_value
 
+from docgraph.graphql.definition.visibility import HIDDEN_DEFAULTS
 from docgraph.graphql.errors import (
     MAX_ERRORS,
     Classification,
@@ -96,7 +97,7 @@ class FieldArguments:
 
     def _coerce_fully(self, variables: VariableValues) -> Mapping[str, Any]:
         try:
-            return get_argument_values(self.definition, self.node, variables, hide_suggestions=True)
+            return _get_values(self.definition, self.node, variables)
         except GraphQLError as error:
             raise FieldFailure(phrase(error.message), "bad-argument") from None
 
@@ -119,7 +120,8 @@ def build_arguments(definition: GraphQLField, node: FieldNode) -> FieldArguments
         definition.type,
         args={name: arg for name, arg in definition.args.items() if name not in others},
     )
-    fixed = get_argument_values(rest, node, hide_suggestions=True)
+    rest.extensions = definition.extensions
+    fixed = _get_values(rest, node)
     names = {name: definition.args[name].out_name or name for name in others}
     return FieldArguments(
         definition,
@@ -128,6 +130,14 @@ def build_arguments(definition: GraphQLField, node: FieldNode) -> FieldArguments
         tuple((names[name], variable) for name, variable in direct.items()),
         built=tuple((names[name], read) for name, read in built.items()),
     )
+
+
+def _get_values(
+    definition: GraphQLField, node: FieldNode, variables: VariableValues | None = None
+) -> dict[str, Any]:
+    """Return the values of all arguments; one that is hidden from the caller has its default."""
+    given = get_argument_values(definition, node, variables, hide_suggestions=True)
+    return {**definition.extensions.get(HIDDEN_DEFAULTS, {}), **given}
 
 
 class _NoValue(Exception):
@@ -158,6 +168,8 @@ def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> ReadA
     fields = type_.fields.values()
     if type_.is_one_of or any(one.out_name or one.default is not None for one in fields):
         return None
+    if type_.out_type is not GraphQLInputObjectType.out_type:
+        return None  # it adds the defaults of hidden fields
     parts = {
         one.name.value: _build_reader(one.value, type_.fields[one.name.value].type)
         for one in node.fields

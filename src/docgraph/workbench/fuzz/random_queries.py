@@ -78,9 +78,11 @@ class QueryMaker:
         self, app: App, roles: Iterable[str], random: Random, guesses: Guesses, words: list[Any]
     ) -> None:
         self._app = app
-        held = tuple(roles)
-        self._view = app.visible_to(held).schema
-        self._hidden = sorted(app.visibility.hidden_from(held))
+        self._roles = tuple(roles)
+        self._view = app.visible_to(self._roles).schema
+        hidden = app.visibility.hidden_from(self._roles)
+        self._hidden = sorted(part for part in hidden if len(part) == 2)  # noqa: PLR2004 - fields
+        self._hidden_arguments = sorted(hidden.difference(self._hidden))
         self._random = random
         self._guesses = guesses
         self._words = words  # strings that documents really have
@@ -92,7 +94,7 @@ class QueryMaker:
         chance = self._random.random()
         if chance < _INTROSPECTING:
             return self._introspect()
-        if chance < _MISSING and self._hidden:
+        if chance < _MISSING and (self._hidden or self._hidden_arguments):
             return self._miss()
         root = self._view.query_type
         if root is None or not root.fields:
@@ -142,10 +144,12 @@ class QueryMaker:
         return Query(self._random.choice((*_INTROSPECTION, about)))
 
     def _miss(self) -> Query:
-        """Return a query for a hidden field by its name, or a similar one: test the rejection."""
-        owner, name = self._random.choice(self._hidden)
+        """Return a query for a hidden part by its name, or a similar one: test the rejection."""
+        owner, name, *argument = self._random.choice([*self._hidden, *self._hidden_arguments])
+        last = argument[0] if argument else name
         if happens(self._random, 0.5):  # a typing mistake
-            name = name[:-1] or name
+            last = last[:-1] or last
+        name = f"{name}({last}: null)" if argument else last
         if owner == "Query":
             return Query(f"{{ {name} }}")
         return Query(f"{{ __typename ... on {owner} {{ {name} }} }}")

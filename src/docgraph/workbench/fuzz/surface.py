@@ -30,6 +30,7 @@ from docgraph.graphql.definition.mapping import (
     GroupMapping,
     QueryMapping,
 )
+from docgraph.graphql.definition.visibility import SchemaPart
 from docgraph.store.guard.references import READING_MORE, find_reference, nested_pipelines
 from docgraph.variables import GRAPHQL, flatten_stages
 from docgraph.workbench.fuzz.fuzz_values import KINDS
@@ -153,11 +154,11 @@ def survey_app(app: App, roles: Iterable[str]) -> Surface:
 
 
 def _find_secret_names(app: App, roles: tuple[str, ...]) -> Iterator[str]:
-    """Yield names of hidden fields that occur nowhere else in the schema, not even as a word."""
+    """Yield names of hidden parts that occur nowhere else in the schema, not even as a word."""
     from graphql import print_schema
 
     words = set(re.findall(r"\w+", print_schema(app.visible_to(roles).schema).lower()))
-    for _, name in app.visibility.hidden_from(roles):
+    for *_, name in app.visibility.hidden_from(roles):
         if name.lower() not in words and len(name) > 3:  # noqa: PLR2004 - shorter ones are anywhere
             yield name
 
@@ -174,7 +175,7 @@ def join_kinds(surface: Surface) -> None:
 class _SurfaceWalk:
     """Walks from `Query` along the mappings."""
 
-    def __init__(self, app: App, hidden: frozenset[tuple[str, str]]) -> None:
+    def __init__(self, app: App, hidden: frozenset[SchemaPart]) -> None:
         self._app = app
         self._hidden = hidden
         self._seen: set[tuple[str, str, FieldPath, str]] = set()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from docgraph.workbench.infer.argument_visibility import hide_arguments
 from docgraph.workbench.infer.existing_definition import Existing, ExistingType, describe_query
 from docgraph.workbench.infer.field_names import safe_name
 from docgraph.workbench.infer.model import (
@@ -19,6 +20,7 @@ from docgraph.workbench.infer.model import (
     render_left_out,
     render_type,
 )
+from docgraph.workbench.infer.yaml_additions import merge_entries
 
 _NAMED: Final = re.compile(r"[_A-Za-z]\w*")
 
@@ -37,8 +39,14 @@ class Merged:
 
 
 def merge(existing: Existing, model: Model) -> Merged:
-    """Add the types and fields of the model that the definition does not have."""
-    return _Merger(existing, model).merge()
+    """Add the types and fields of the model that the definition does not have.
+
+    Arguments get the `@visible` of the fields that they use.
+    """
+    merged = _Merger(existing, model).merge()
+    whole = merge_entries(existing.mappings, merged.mappings)
+    merged.schema = hide_arguments(merged.schema, whole, merged.added, merged.notes)
+    return merged
 
 
 class _Merger:

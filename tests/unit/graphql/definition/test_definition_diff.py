@@ -156,6 +156,16 @@ def test_fields_that_others_see_are_told(before: str, after: str, expected: str)
     assert effect.startswith(expected)
 
 
+def test_arguments_that_others_see_are_reported() -> None:
+    """Decision 59: a hidden argument does not exist."""
+    hidden = SCHEMA.replace("x: Int", 'x: Int @visible(roles: ["a"])', 1)
+    assert hidden != SCHEMA
+
+    assert compare(definition(SCHEMA), definition(hidden)) == [
+        "breaking: Argument Query.a(x:) is hidden from callers who have seen it."
+    ]
+
+
 def test_a_schema_that_cannot_work_is_not_compared() -> None:
     expected = ["dangerous: A schema that cannot work cannot be compared."]
 

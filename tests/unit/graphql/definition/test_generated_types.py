@@ -200,28 +200,6 @@ def test_the_number_of_generated_fields_is_bounded() -> None:
     assert len(findings.errors) == 1
 
 
-def test_the_order_of_a_hidden_field_is_reported() -> None:
-    mapping: dict[str, Any] = {"db": "d", "collection": "posts", "sort": {"state": 1}}
-    mappings: dict[str, Any] = {
-        "Query": {"posts": mapping, "post": mapping},
-        "Post": {"status": "state"},
-    }
-    definition = {"_id": "app", "schema": SDL, "mappings": mappings}
-    assert not _warnings(definition)
-
-    mapping["orderBy"] = {"fields": ["title"]}
-    mappings["Query"]["post"] = {"db": "d", "collection": "posts"}
-    assert _warnings(definition) == [
-        "mappings.Query.posts.sort: orders by Post.status, which some callers do not see"
-    ]
-
-
-def _warnings(definition: dict[str, Any]) -> list[str]:
-    report = check_definition(definition, settings=Graphql())
-    assert not report.errors
-    return [str(one) for one in report.warnings if "orders by" in str(one)]
-
-
 def test_many_filters_end_with_an_error() -> None:
     """Each shape is another type: what they generate together is bounded, and so is the work."""
     names = [f"f{number}" for number in range(200)]

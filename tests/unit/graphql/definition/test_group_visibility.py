@@ -124,27 +124,6 @@ def test_renamed_results_follow_too() -> None:
     assert fields(build(definition), "Group") == {"key", "count"}
 
 
-@pytest.mark.parametrize(
-    "find",
-    [
-        {"salary": {"$gt": {"$arg": "max"}}},
-        {"$or": [{"status": "x"}, {"salary": 1}]},
-        {"$ifarg": ["max", {"salary": {"$lt": {"$arg": "max"}}}]},
-        {"$expr": {"$gt": ["$salary", 5]}},
-    ],
-)
-def test_a_filter_that_uses_a_hidden_property_is_reported(find: dict[str, Any]) -> None:
-    definition = define({"by": {"key": "status"}, "sum": "salary"})
-    place = {"db": "d", "collection": "orders"}
-    definition["mappings"]["Query"]["count"] = {**place, "find": find, "count": True}
-    text = "mappings.Query.count.find: uses salary for callers who do not see Order.salary"
-    assert warnings(definition) == [text]
-    definition["schema"] = definition["schema"].replace(
-        "count(max: Int): Int", f"count(max: Int): Int {HR}"
-    )
-    assert warnings(definition) == []
-
-
 def test_a_sort_by_a_hidden_total_is_reported() -> None:
     definition = define({"by": {"key": "status"}, "sum": "salary"}, sort={"sumSalary": -1})
     text = "mappings.Query.per.sort: uses salary for callers who do not see Order.salary"

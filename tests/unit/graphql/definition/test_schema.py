@@ -119,19 +119,19 @@ def test_what_cannot_work_is_told_with_its_place(text: str, expected: str) -> No
     "text",
     [
         'type Query @visible(roles: ["a"]) { a: Int }',
-        'type Query { a(x: Int @visible(roles: ["a"])): Int }',
         'type Query { a: E } enum E { A @visible(roles: ["a"]) }',
-        'type Query { a(f: F): Int } input F { a: Int @visible(roles: ["a"]) }',
+        'type Query { a: Int } directive @d(x: Int @visible(roles: ["a"])) on FIELD',
+        'type Query { a(f: F): Int } input F @visible(roles: ["a"]) { a: Int }',
         'type Query { a: U } union U @visible(roles: ["a"]) = Query',
         'type Query { a: E } enum E @visible(roles: ["a"]) { A }',
         "extend type Query @visible(roles: []) { b: Int } type Query { a: Int }",
     ],
 )
-def test_visible_stands_on_fields_of_objects_and_interfaces_only(text: str) -> None:
-    """Decision 20."""
+def test_visible_is_allowed_on_fields_arguments_and_input_fields_only(text: str) -> None:
+    """Decisions 20 and 59."""
     (finding,) = reject(text)
 
-    assert "@visible is allowed only on fields of object and interface types" in finding
+    assert "@visible is allowed only on fields, their arguments, and input fields" in finding
 
 
 @pytest.mark.parametrize(

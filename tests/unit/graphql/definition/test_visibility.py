@@ -14,12 +14,9 @@ from graphql import (
     validate_schema,
 )
 
+from docgraph.graphql.definition.check_visibility import check_visibility
 from docgraph.graphql.definition.schema import build_schema, parse_schema
-from docgraph.graphql.definition.visibility import (
-    build_visible_schema,
-    check_visibility,
-    read_visibility,
-)
+from docgraph.graphql.definition.visibility import build_visible_schema, read_visibility
 
 
 def view(text: str, *roles: str) -> GraphQLSchema:
@@ -213,3 +210,116 @@ def test_a_field_may_not_be_more_hidden_than_the_interfaces(
     assert (not findings) is allowed
     if findings:
         assert str(findings[0]).startswith("schema: A.f: it is more hidden than N.f")
+
+
+ARGUMENTS = """
+type Query {
+  people(name: String, salaryMin: Int @visible(roles: ["hr"]), by: Filter, only: Secret): [Person]
+  pages(of: Outer): [Person]
+}
+type Person { name: String salary: Int @visible(roles: ["hr"]) }
+input Filter { name: String pay: Range @visible(roles: ["hr"]) and: [Filter!] secret: Secret }
+input Range { min: Int max: Int }
+input Secret { code: String @visible(roles: ["hr"]) not: Secret }
+input Outer { secret: Secret }
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        ("salaryMin: 1", "salaryMin"),
+        ("by: {pay: {min: 1}}", "pay"),
+        ("by: {and: [{pay: {min: 1}}]}", "pay"),
+        ('by: {secret: {code: "x"}}', "secret"),
+        ("only: {not: {}}", "only"),
+    ],
+)
+def test_hidden_arguments_and_input_fields_do_not_exist(arguments: str, name: str) -> None:
+    """Decision 59: they are rejected like names that never existed."""
+    query = f"{{ people({arguments}) {{ name }} }}"
+
+    assert errors(view(ARGUMENTS, "hr"), query) == []
+    found = errors(view(ARGUMENTS), query)
+
+    assert found != []
+    assert found == [
+        one.replace("nothing", name)
+        for one in errors(view(ARGUMENTS), query.replace(name, "nothing"))
+    ]
+    shown = str(introspection_from_schema(view(ARGUMENTS)))
+    for hidden in ("salaryMin", "pay", "Range", "only", "secret", "Secret", "code", "of", "hr"):
+        assert f"'{hidden}'" not in shown
+    assert validate_schema(view(ARGUMENTS)) == []
+
+
+HIDE = '@visible(roles: ["a"])'
+
+
+@pytest.mark.parametrize(
+    ("sdl", "where"),
+    [
+        (f"type Query {{ f(x: Int! {HIDE}): Int }}", "Query.f(x:)"),
+        (f"type Query {{ f(x: Int! {HIDE}): Int {HIDE} }}", None),
+        (f"type Query {{ f(x: Int! = 1 {HIDE}): Int }}", None),
+        (f'type Query {{ f(x: Int! {HIDE}): Int @visible(roles: ["a", "b"]) }}', "Query.f(x:)"),
+        (f"type Query {{ f(x: I): Int }} input I {{ a: Int! {HIDE} b: Int }}", "I.a"),
+        (f"type Query {{ f(x: I): Int }} input I {{ a: Int! {HIDE} }}", None),
+        (f"type Query {{ f(x: I!): Int }} input I {{ a: Int! {HIDE} }}", "Query.f(x:)"),
+        (
+            f"type Query {{ f(x: O!): Int }} input O {{ i: I! }} input I {{ a: Int {HIDE} }}",
+            "Query.f(x:)",
+        ),
+        (
+            f"type Query {{ f(x: I = {{a: 1}}): Int }} input I {{ a: Int {HIDE} b: Int }}",
+            "Query.f(x:)",
+        ),
+        (
+            f"type Query {{ f(x: I = {{a: 1}} {HIDE}): Int }} input I {{ a: Int {HIDE} b: Int }}",
+            None,
+        ),
+        (
+            f"type Query {{ f(x: O): Int }} input O {{ i: [I] = [{{a: 1}}] }} "
+            f"input I {{ a: Int {HIDE} b: Int }}",
+            "O.i",
+        ),
+        (
+            f"type Query {{ n: N }} interface N {{ f(x: Int): Int }} "
+            f"type A implements N {{ f(x: Int {HIDE}): Int }}",
+            "A.f(x:)",
+        ),
+        (
+            f"type Query {{ n: N }} interface N {{ f(x: Int {HIDE}): Int }} "
+            f"type A implements N {{ f(x: Int): Int }}",
+            None,
+        ),
+        (
+            f"type Query {{ n: N }} interface N {{ f(x: Int! = 1 {HIDE}): Int }} "
+            f"type A implements N {{ f(x: Int!): Int }}",
+            "A.f(x:)",
+        ),
+    ],
+)
+def test_nothing_that_is_needed_is_more_hidden_than_what_needs_it(
+    sdl: str, where: str | None
+) -> None:
+    """Decision 59: a caller who sees a field can give what it requires."""
+    schema = build_schema(parse_schema(sdl))
+
+    findings = [one.where for one in check_visibility(schema, read_visibility(schema))]
+
+    assert findings == ([] if where is None else [f"schema: {where}"])
+    for roles in ((), ("a",), ("b",), ("a", "b")):
+        visible = view(sdl, *roles)
+        if visible.query_type is not None and visible.query_type.fields and where is None:
+            assert validate_schema(visible) == []
+
+
+def test_a_field_whose_required_argument_only_two_roles_together_see_is_hidden_with_it() -> None:
+    sdl = """
+    type Query { ok: Int f(o: O!): Int }
+    input O { i: I! @visible(roles: ["a"]) }
+    input I { x: Int @visible(roles: ["b"]) }
+    """
+    assert errors(view(sdl, "a", "b"), "{ f(o: {i: {x: 1}}) }") == []
+    assert errors(view(sdl, "a"), "{ f }") == ["Cannot query field 'f' on type 'Query'."]

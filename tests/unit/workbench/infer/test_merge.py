@@ -139,3 +139,57 @@ def test_types_that_nothing_new_needs_are_not_added() -> None:
 def test_a_schema_that_cannot_be_read_is_not_added_to() -> None:
     with pytest.raises(DefinitionError, match="cannot be read"):
         read_existing("type Query {", {})
+
+
+HIDDEN = """
+type Query {
+  staff(salaryMin: Int, home: Home, rank: Int!): [Person]
+}
+input Home { city: String street: String }
+type Person {
+  _id: Int
+  salary: Int @visible(roles: ["hr", "boss"])
+  email: String @visible(roles: ["hr"])
+  rank: Int @visible(roles: ["hr"])
+  street: String @visible(roles: ["hr"])
+}
+"""
+
+
+def test_arguments_get_the_visibility_of_their_field() -> None:
+    """Decision 59: those that are new, and those that are already there."""
+    conditions = [
+        {"$ifarg": ["salaryMin", {"salary": {"$gte": {"$arg": "salaryMin"}}}]},
+        {"$ifarg": ["home.street", {"street": {"$arg": "home.street"}}]},
+        {"rank": {"$arg": "rank"}},
+    ]
+    place = {"db": "shop", "collection": "posts"}
+    person = {"_id": "_id", "salary": "salary", "email": "email"}
+    mappings = {"Query": {"staff": {**place, "find": {"$and": conditions}}}, "Person": person}
+    documents = [
+        {"_id": one, "salary": one, "email": f"a{one}@b.c", "rank": one, "street": "x", "name": "A"}
+        for one in range(5)
+    ]
+
+    merged = add(*documents, schema=HIDDEN, mappings=mappings)
+
+    assert 'salaryMin: Int @visible(roles: ["boss", "hr"])' in merged.schema
+    assert 'street: String @visible(roles: ["hr"]) }' in merged.schema.split("type Person")[0]
+    assert "city: String @visible" not in merged.schema
+    assert "rank: Int!)" in merged.schema
+    assert "Query.staff(rank:): kept; it is required, so hide its field" in merged.notes
+    assert "Query.staff(salaryMin:) @visible" in merged.added
+    again = read_existing(merged.schema, mappings)
+    assert merge(again, build_model([], [], KnownNames())).schema == merged.schema
+
+
+def test_new_arguments_on_hidden_fields_are_hidden() -> None:
+    schema = 'type Query { one: Post } type Post { year: Int @visible(roles: ["hr"]) }'
+    mappings = {"Query": {"one": {"db": "shop", "collection": "posts"}}, "Post": {}}
+    documents = [{"_id": one, "year": 2000 + one, "title": f"t{one}"} for one in range(9)]
+
+    merged = add(*documents, schema=schema, mappings=mappings)
+
+    query = merged.schema.split("type Post")[0]
+    assert query.count('@visible(roles: ["hr"])') == 4  # equal, two bounds, the order
+    assert "Query.posts(sortByYear:) @visible" in merged.added

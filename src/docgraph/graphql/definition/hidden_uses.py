@@ -1,0 +1,187 @@
+"""Hidden uses: mappings that compare or order by a property that some callers do not see.
+
+`@visible` hides a field. A condition or an order on the same property still tells callers about
+its values: by an argument they find each one, by a fixed condition they learn some (decision 59).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from graphql import GraphQLSchema, get_named_type
+
+from docgraph.graphql.definition.check_effects import find_item_type
+from docgraph.graphql.definition.declared_fields import ItemFields
+from docgraph.graphql.definition.findings import Findings
+from docgraph.graphql.definition.group_visibility import (
+    Needs,
+    ShownPaths,
+)
+from docgraph.graphql.definition.mapping import (
+    FieldMapping,
+    Mappings,
+)
+from docgraph.graphql.definition.used_paths import ANY, TEXT, UsedPath, read_used_paths
+from docgraph.graphql.definition.visibility import (
+    Coordinates,
+    SchemaPart,
+    Visibility,
+    find_visible,
+)
+
+_MAX_ROLES: Final = 32  # that are compared when a definition is written
+
+
+class HiddenUse(NamedTuple):
+    """A use of a property by the mapping of a field.
+
+    `needs` are the fields that show the property. `arguments` are those that the use depends on, as
+    written in the mapping. Without the `gates` among them there is no use.
+    """
+
+    field: Coordinates
+    key: str
+    path: str
+    needs: Needs
+    arguments: tuple[str, ...] = ()
+    gates: frozenset[SchemaPart] = frozenset()
+
+    def is_open(self, visible: Collection[SchemaPart]) -> bool:
+        """Return whether a caller who sees these parts can make use of it."""
+        return self.field in visible and all(one in visible for one in self.gates)
+
+    def is_leak(self, visible: Collection[SchemaPart]) -> bool:
+        """Return whether it tells such a caller about a field that is hidden."""
+        return self.is_open(visible) and not all(one in visible for one in self.needs)
+
+    def describe(self) -> str:
+        """Return what it does, for a message."""
+        what = "every property" if self.path == ANY else self.path
+        what = "the text index" if self.path == TEXT else what
+        return f"uses {what}{self._with} for callers who do not see {self._hidden}"
+
+    @property
+    def label(self) -> str:
+        """What can be learned and where, in a few words."""
+        return f"{self._hidden} by {'.'.join(self.field)}.{self.key}{self._with}"
+
+    @property
+    def _hidden(self) -> str:
+        return ", ".join(".".join(one) for one in sorted(self.needs))
+
+    @property
+    def _with(self) -> str:
+        several = "s" if len(self.arguments) > 1 else ""
+        return f" with the argument{several} {', '.join(self.arguments)}" if self.arguments else ""
+
+
+def find_hidden_uses(
+    schema: GraphQLSchema, mappings: Mappings, visibility: Visibility
+) -> list[HiddenUse]:
+    """Return the uses of properties that only fields with `@visible` show."""
+    if not visibility.roles:
+        return []
+    uses = [
+        (place, use)
+        for type_name, fields in mappings.items()
+        for name, mapping in fields.items()
+        if not isinstance(mapping, FieldMapping)
+        for place in [(type_name, name)]
+        for use in read_used_paths(place, mapping)
+    ]
+    wanted = [(use.namespace, use.path) for _, use in uses if use.path != TEXT]
+    shown = ShownPaths(schema, mappings, visibility, wanted)
+    finder = _NeedsFinder(schema, mappings, visibility, shown)
+    found = (finder.complete(place, use) for place, use in uses)
+    return list(dict.fromkeys(use for use in found if use.needs))
+
+
+def find_leaks(
+    schema: GraphQLSchema, visibility: Visibility, uses: Collection[HiddenUse]
+) -> Iterator[HiddenUse]:
+    """Yield the uses that tell a caller with one role, or with none, about a hidden field."""
+    held = ((), *((role,) for role in sorted(visibility.all_roles)))
+    pending = dict.fromkeys(uses)
+    for roles in islice(held, _MAX_ROLES + 1):
+        if not pending:
+            return
+        visible = find_visible(schema, visibility.hidden_from(roles), visibility.follows)
+        for use in [one for one in pending if one.is_leak(visible)]:
+            del pending[use]
+            yield use
+
+
+def warn_hidden_uses(
+    schema: GraphQLSchema, mappings: Mappings, visibility: Visibility, findings: Findings
+) -> None:
+    """Warn about conditions and orders that tell callers about fields that they do not see."""
+    leaks = find_leaks(schema, visibility, find_hidden_uses(schema, mappings, visibility))
+    for use in leaks:
+        argument = "add @visible to the argument, " if use.arguments else ""
+        findings.warn(
+            f"mappings.{'.'.join(use.field)}.{use.key}",
+            use.describe(),
+            f"{argument}hide this field from the same roles, or do not use the property",
+        )
+
+
+class _NeedsFinder:
+    """Finds the fields that show a used property, and the arguments that gate its use."""
+
+    def __init__(
+        self, schema: GraphQLSchema, mappings: Mappings, visibility: Visibility, shown: ShownPaths
+    ) -> None:
+        self._schema = schema
+        self._mappings = mappings
+        self._visibility = visibility
+        self._shown = shown
+        self._items = ItemFields(schema, mappings, {})
+
+    def complete(self, place: Coordinates, use: UsedPath) -> HiddenUse:
+        """Return the use with the fields that it depends on."""
+        type_: Any = self._schema.type_map[place[0]]
+        field = type_.fields[place[1]]
+        names = tuple(sorted(n for n in use.given.names if n.partition(".")[0] in field.args))
+        gates = frozenset(
+            part
+            for name in use.given.gating.intersection(names)
+            for part in self._find_gates((*place, name.partition(".")[0]), field, name)
+        )
+        return HiddenUse(place, use.key, use.path, self._find_needs(place, use), names, gates)
+
+    def _find_needs(self, place: Coordinates, use: UsedPath) -> Needs:
+        if use.path == TEXT:
+            type_: Any = self._schema.type_map[place[0]]
+            mapping = self._mappings[place[0]][place[1]]
+            item = find_item_type(self._schema, type_.fields[place[1]], mapping)
+            restricted = self._visibility.roles
+            return frozenset(one for one in self._items.list_texts(item) if one in restricted)
+        if use.is_parent:
+            return self._find_own(place[0], use.path)
+        return self._shown.find_needs(use.namespace, use.path, with_parts=not use.is_shallow)
+
+    def _find_own(self, type_name: str, path: str) -> Needs:
+        """Return the fields of a type that show a property, if all of them have `@visible`."""
+        own = {
+            (type_name, name)
+            for name, mapping in self._mappings[type_name].items()
+            if isinstance(mapping, FieldMapping) and mapping.text == path
+        }
+        return frozenset(own if own <= self._visibility.roles.keys() else ())
+
+    def _find_gates(self, part: SchemaPart, field: Any, name: str) -> Iterator[SchemaPart]:
+        """Yield the argument and the input fields that a name goes through and that can be absent.
+
+        With a default it is never absent.
+        """
+        given, (_, *steps) = field.args[part[-1]], name.split(".")
+        while True:
+            if given.default is None:
+                yield part
+            type_ = get_named_type(given.type)
+            fields = getattr(type_, "fields", {})
+            if not steps or steps[0] not in fields:
+                return
+            part, given = (type_.name, steps[0]), fields[steps.pop(0)]

@@ -1,0 +1,275 @@
+"""Conditions and orders on properties that callers do not see as fields (decision 59)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from docgraph.graphql.definition.check import check_definition
+from docgraph.graphql.sections import Graphql
+
+SDL = """
+type Query {
+  people(salaryMin: Int, by: By, sortBySalary: Order, q: BsonDocument): [Person]
+  staff: [Person] @visible(roles: ["hr"])
+  teams(salaryMin: Int): [Team]
+  stats(least: Int): [Stat]
+}
+type Person {
+  name: String
+  salary: Int @visible(roles: ["hr"])
+  bossId: ID @visible(roles: ["hr"])
+  home: Home
+  boss: Person
+  team(salaryMin: Int): [Person]
+}
+type Home { city: String street: String @visible(roles: ["hr"]) }
+type Team { name: String }
+type Stat { key: String total: Int @visible(roles: ["hr"]) }
+input By { salary: Int name: String }
+enum Order { ASC DESC }
+"""
+HR = '@visible(roles: ["hr"])'
+PEOPLE = {"db": "d", "collection": "people"}
+TEAMS = {"db": "d", "collection": "teams"}
+
+
+def warn(name: str = "people", sdl: str = SDL, **mapping: Any) -> list[str]:
+    """Return the warnings about hidden fields for a mapping of Query."""
+    own: dict[str, Any] = {"people": PEOPLE, "staff": PEOPLE, "teams": TEAMS}
+    own |= {"stats": {**PEOPLE, "stages": [{"$group": {"_id": 1}}]}}
+    own[name] = {**own[name], **mapping}
+    person = {"boss": {**PEOPLE, "find": {"_id": {"$fk": "name"}}}, "team": PEOPLE}
+    definition = {"_id": "app", "schema": sdl, "mappings": {"Query": own, "Person": person}}
+    report = check_definition(definition, settings=Graphql())
+    assert not report.errors, report.errors
+    found = (one for one in report.warnings if "callers who do not see" in one.what)
+    return [f"{one.where.removeprefix('mappings.Query.')}: {one.what}" for one in found]
+
+
+def text(place: str, use: str = "salary", field: str = "Person.salary") -> list[str]:
+    return [f"{place}: uses {use} for callers who do not see {field}"]
+
+
+BY_ARGUMENT = "salary with the argument salaryMin"
+
+
+@pytest.mark.parametrize(
+    ("find", "use"),
+    [
+        ({"salary": 5}, "salary"),
+        ({"salary": {"$gt": {"$arg": "salaryMin"}}}, BY_ARGUMENT),
+        ({"$ifarg": ["salaryMin", {"salary": {"$gt": {"$arg": "salaryMin"}}}]}, BY_ARGUMENT),
+        ({"$and": [{"$ifarg": [["salaryMin"], {"salary": {"$gt": 1}}]}]}, BY_ARGUMENT),
+        ({"$ifarg": ["salaryMin", {}, {"salary": 1}]}, BY_ARGUMENT),
+        ({"$or": [{"name": "x"}, {"salary": {"$exists": True}}]}, "salary"),
+        ({"$nor": [{"salary": 1}]}, "salary"),
+        ({"salary": {"$not": {"$gt": {"$arg": ["salaryMin", 5]}}}}, BY_ARGUMENT),
+        ({"salary": {"$arg": "by.salary"}}, "salary with the argument by.salary"),
+        ({"$expr": {"$gt": ["$salary", {"$arg": "salaryMin"}]}}, BY_ARGUMENT),
+        ({"$expr": {"$gt": ["$$ROOT.salary", 5]}}, "salary"),
+        ({"$expr": {"$gt": [{"$getField": "salary"}, 5]}}, "salary"),
+    ],
+)
+def test_conditions_on_a_hidden_property_are_named(find: dict[str, Any], use: str) -> None:
+    assert warn(find=find) == text("people.find", use)
+    assert warn("staff", find={"salary": 5}) == []
+
+
+@pytest.mark.parametrize(
+    ("find", "use", "fields"),
+    [
+        ({"home.street": 1}, "home.street", "Home.street"),
+        ({"home": {"$elemMatch": {"street": 1}}}, "home.street", "Home.street"),
+        ({"home.0.street": 1}, "home.street", "Home.street"),
+        ({"home": {"$arg": "q"}}, "home with the argument q", "Home.street"),
+        (
+            {"$arg": "q"},
+            "every property with the argument q",
+            "Home.street, Person.bossId, Person.salary",
+        ),
+        ({"$text": {"$search": "x"}}, "the text index", "Home.street, Person.bossId"),
+    ],
+)
+def test_parts_of_objects_whole_filters_and_searches_are_named(
+    find: dict[str, Any], use: str, fields: str
+) -> None:
+    assert warn(find=find) == text("people.find", use, fields)
+
+
+def test_orders_are_named() -> None:
+    assert warn(sort={"salary": -1, "name": 1}) == text("people.sort")
+    sort = {"salary": {"$arg": ["sortBySalary", None]}}
+    assert warn(sort=sort) == text("people.sort", "salary with the argument sortBySalary")
+    hidden = SDL.replace("sortBySalary: Order", f"sortBySalary: Order {HR}")
+    assert warn(sort=sort, sdl=hidden) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_open"),
+    [
+        ("salaryMin: Int, by", f"salaryMin: Int {HR}, by", False),
+        ("salaryMin: Int, by", 'salaryMin: Int @visible(roles: ["hr", "other"]), by', True),
+        ("salaryMin: Int, by", "salaryMin: Int @visible(roles: []), by", False),
+        ("salaryMin: Int, by", f"salaryMin: Int = 5 {HR}, by", True),
+        ("q: BsonDocument): [Person]", f"q: BsonDocument): [Person] {HR}", False),
+    ],
+)
+def test_what_a_caller_cannot_use_is_not_named(old: str, new: str, is_open: bool) -> None:
+    find = {"$ifarg": ["salaryMin", {"salary": {"$gt": {"$arg": "salaryMin"}}}]}
+    assert warn(find=find, sdl=SDL.replace(old, new)) == (
+        text("people.find", BY_ARGUMENT) if is_open else []
+    )
+
+
+def test_a_hidden_input_field_closes_its_condition() -> None:
+    find = {"salary": {"$arg": "by.salary"}}
+    assert (
+        warn(find=find, sdl=SDL.replace("input By { salary: Int", f"input By {{ salary: Int {HR}"))
+        == []
+    )
+
+
+def test_a_property_that_a_visible_field_shows_is_not_hidden() -> None:
+    sdl = SDL.replace(
+        "type Team { name: String }", "type Team { name: String } type Open { salary: Int }"
+    )
+    sdl = sdl.replace("staff: [Person]", "open: [Open] staff: [Person]")
+    assert warn("people", sdl=sdl, find={"salary": 1}) == text("people.find")
+    definition_shows = {"open": PEOPLE}
+    own = {"people": {**PEOPLE, "find": {"salary": 1}}, **definition_shows}
+    document = {"_id": "app", "schema": sdl, "mappings": {"Query": own}}
+    report = check_definition(document, settings=Graphql())
+    assert [one for one in report.warnings if "do not see" in one.what] == []
+
+
+@pytest.mark.parametrize(
+    ("stages", "use"),
+    [
+        ([{"$match": {"salary": {"$gte": {"$arg": "salaryMin"}}}}], BY_ARGUMENT),
+        ([{"$ifarg": ["salaryMin", {"$match": {"salary": 5}}]}], BY_ARGUMENT),
+        ([{"$sort": {"salary": 1}}], "salary"),
+        ([{"$set": {"rich": {"$gt": ["$salary", 5]}}}], "salary"),
+        ([{"$group": {"_id": "$name", "n": {"$sum": "$salary"}}}], "salary"),
+        ([{"$facet": {"a": [{"$match": {"salary": 1}}]}}], "salary"),
+        ([{"$setWindowFields": {"sortBy": {"salary": 1}, "output": {}}}], "salary"),
+        ([{"$sortByCount": "$salary"}], "salary"),
+        ([{"$unwind": "$salary"}], "salary"),
+        ([{"$unionWith": {"coll": "people", "pipeline": [{"$match": {"salary": 1}}]}}], "salary"),
+        ([{"$geoNear": {"near": [0, 0], "distanceField": "d", "query": {"salary": 1}}}], "salary"),
+    ],
+)
+def test_stages_are_named(stages: list[Any], use: str) -> None:
+    assert warn(stages=stages) == text("people.stages[0]", use)
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [{"$lookup": {"from": "people", "localField": "a", "foreignField": "salary", "as": "p"}}],
+        [
+            {
+                "$lookup": {
+                    "from": "people",
+                    "pipeline": [{"$match": {"salary": 1}}, {"$match": {"name": 1}}],
+                    "as": "p",
+                }
+            }
+        ],
+        [
+            {
+                "$graphLookup": {
+                    "from": "people",
+                    "startWith": "$name",
+                    "connectFromField": "salary",
+                    "connectToField": "name",
+                    "as": "p",
+                }
+            }
+        ],
+    ],
+)
+def test_joined_properties_are_named(stages: list[Any]) -> None:
+    assert warn("teams", stages=stages) == text("teams.stages[0]")
+
+
+def test_a_condition_on_a_join_is_named() -> None:
+    lookup = {"from": "people", "localField": "a", "foreignField": "b", "as": "p"}
+    stages = [{"$lookup": lookup}, {"$match": {"p.salary": 5}}, {"$match": {"salary": 5}}]
+    assert warn("teams", stages=stages) == text("teams.stages[1]")
+
+
+def test_results_of_stages_have_properties_of_their_own() -> None:
+    group = {"$group": {"_id": "$name", "total": {"$sum": 1}, "salary": {"$sum": 1}}}
+    stages = [group, {"$match": {"total": {"$gt": {"$arg": "least"}}}}, {"$sort": {"salary": 1}}]
+    use = "total with the argument least"
+    assert warn("stats", stages=stages) == text("stats.stages[1]", use, "Stat.total")
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [{"$project": {"salary": 1, "name": 1}}],
+        [{"$project": {"salary": "$salary"}}],
+        [{"$unset": "salary"}],
+        [{"$match": {"name": "x"}}, {"$limit": 5}],
+        [{"$set": {"known": {"$size": "$home"}}}],
+        [{"$unwind": "$home"}],
+        [{"$unwind": {"path": "$home", "preserveNullAndEmptyArrays": True}}],
+    ],
+)
+def test_stages_that_only_pass_it_on_are_not_named(stages: list[Any]) -> None:
+    assert warn(stages=stages) == []
+
+
+@pytest.mark.parametrize(
+    ("find", "where", "use", "field"),
+    [
+        ({"_id": {"$fk": "bossId"}}, "mappings.Person.team.find", "bossId", "Person.bossId"),
+        ({"bossId": {"$fk": "name"}}, "mappings.Person.team.find", "bossId", "Person.bossId"),
+    ],
+)
+def test_relations_are_named(find: dict[str, Any], where: str, use: str, field: str) -> None:
+    definition = {
+        "_id": "app",
+        "schema": SDL,
+        "mappings": {"Query": {"people": PEOPLE}, "Person": {"team": {**PEOPLE, "find": find}}},
+    }
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text(where, use, field)
+
+
+@pytest.mark.parametrize("connection", [{}, {"field": "page"}])
+def test_conditions_of_connections_are_named(connection: dict[str, Any]) -> None:
+    sdl = SDL.replace("q: BsonDocument): [Person]", "q: BsonDocument): [Person!]!")
+    sdl = sdl.replace("staff: [Person]", "staff: [Team]").replace("boss: Person", "boss: Team")
+    sdl = sdl.replace("team(salaryMin: Int): [Person]", "team(salaryMin: Int): [Team]")
+    found = warn(sdl=sdl, find={"salary": {"$gt": {"$arg": "salaryMin"}}}, connection=connection)
+    assert found[:1] == text("people.find", BY_ARGUMENT)
+
+
+def test_conditions_that_follow_their_field_are_not_named() -> None:
+    """The filter of a hidden field is hidden with it."""
+    assert (
+        warn(filter={"fields": {"salary": ["eq"], "name": ["eq"]}}, orderBy={"fields": ["salary"]})
+        == []
+    )
+
+
+@pytest.mark.parametrize(
+    "find",
+    [
+        {"salary": {"$gt": {"$arg": "salaryMin"}}},
+        {"$expr": {"$gt": ["$salary", {"$arg": "salaryMin"}]}},
+    ],
+)
+def test_counts_are_named(find: dict[str, Any]) -> None:
+    sdl = SDL.replace("staff:", "count(salaryMin: Int): Int staff:")
+    own = {"people": PEOPLE, "count": {**PEOPLE, "find": find, "count": True}}
+    report = check_definition(
+        {"_id": "app", "schema": sdl, "mappings": {"Query": own}}, settings=Graphql()
+    )
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Query.count.find", BY_ARGUMENT)
