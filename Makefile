@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-repeat test-pythons conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-all test-times test-repeat test-pythons nightly conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,8 +59,15 @@ console-check: $(VENV)/.created ## check the types and lint rules of the console
 chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
 	@$(BIN)/docgraph serve --config examples/chat/docgraph.yml
 
-test: $(VENV)/.dev ## run the tests against a real MongoDB (ARGS="tests/unit -k name")
-	@$(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 $(ARGS)
+test: $(VENV)/.dev ## run the first tier of tests against a real MongoDB (ARGS="tests/unit -k name" for others)
+	@$(BIN)/pytest -n $(TESTERS) --dist worksteal $(or $(ARGS),-m "not second_tier")
+	@$(if $(ARGS),,$(BIN)/python tools/test_times.py --check)
+
+test-all: $(VENV)/.dev ## run also the second tier: elections, browsers, suites of others (ARGS="-m second_tier" for it alone)
+	@$(BIN)/pytest -n $(TESTERS) --dist worksteal $(ARGS)
+
+test-times: $(VENV)/.dev ## print what the tests of the last run cost, by directory, file and fixture
+	@$(BIN)/python tools/test_times.py
 
 test-fast: $(VENV)/.dev ## run the tests that start no server
 	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(addprefix --ignore=tests/,browser conformance process) $(ARGS)
@@ -73,6 +80,10 @@ test-repeat: $(VENV)/.dev ## run every test file 20 times in random order, and c
 
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
+
+nightly: ## run everything, without a limit of time: both tiers with every Python, suites of others, drills, mutations
+	@$(MAKE) --no-print-directory test-pythons
+	@$(MAKE) --no-print-directory conformance drill drill-long drill-mutations
 
 conformance: $(VENV)/.dev ## run the suites of others that take long, also to install (Node with npm, Python 2.7)
 	@$(BIN)/pytest -q -rs -p no:randomly $(sort $(wildcard tests/conformance/conformance_*.py))

@@ -22,15 +22,17 @@ from pymongo import MongoClient
 
 from docgraph.embedded import EmbeddedMongo, MongodOptions
 from docgraph.store.driver.fast_path import FastPath
-from tests import hanging, restless
+from tests import hanging, restless, times
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
+from tests.compiled import compile_tests
 from tests.databases import data_directory, drop, new_name
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot, lasting_clients
 from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
+from tests.tiers import find_reason
 
 # A run of the suite tries the same examples each time, `make test-long` others (`chance.py`).
 # How long it takes to make them says how busy the machine is, and examples may share a fixture.
@@ -72,10 +74,17 @@ def pytest_configure(config: pytest.Config) -> None:
     faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
     config.add_cleanup(faulthandler.cancel_dump_traceback_later)
     config.pluginmanager.register(hanging)
+    times.install(config)
     if restless.IS_RESTLESS:
         restless.install()
     if hasattr(config, "workerinput"):
         config.pluginmanager.register(_TellingReports())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes() -> None:
+    """Processes that start together find the test files compiled."""
+    compile_tests()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -104,6 +113,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker("server")
         if _JSON & set(item.path.parts):
             item.add_marker("json")
+        if reason := find_reason(item):
+            item.add_marker(pytest.mark.second_tier(reason))
     yield
     items.sort(
         key=lambda item: (not _SLOW & set(item.path.parts), "browser" not in item.path.parts)

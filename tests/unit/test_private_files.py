@@ -28,12 +28,11 @@ def find_open_writes(path: Path) -> Iterator[str]:
         function = node.func
         name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
         named = {one.arg for one in node.keywords}
-        text = ast.unparse(node)
         is_open = name in OPEN or (name in ("mkdir", "mknod", "mkfifo") and "mode" not in named)
         if name == "open" and is_written(node):
             is_open = not named & {"opener", "mode"}
-        elif text.startswith("os.open(") and "O_CREAT" in text:
-            is_open = str(0o600) not in text
+        elif name == "open" and (text := ast.unparse(node)).startswith("os.open("):
+            is_open = "O_CREAT" in text and str(0o600) not in text
         if is_open:
             yield name
 

@@ -101,15 +101,18 @@ NAMES_MONGOD = {
 }
 
 
-def names_in(path: Path) -> set[str]:
-    """What a file imports by name, and what it reads as an attribute."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def uses_name(path: Path, *names: str) -> bool:
+    """Whether a file imports one of the names, or reads it as an attribute."""
+    text = path.read_text(encoding="utf-8")
+    if not any(name in text for name in names):
+        return False  # most files; to parse them takes seconds
+    used = set()
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
-            found |= {one.name for one in node.names}
+            used |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Attribute):
-            found.add(node.attr)
-    return found
+            used.add(node.attr)
+    return not used.isdisjoint(names)
 
 
 def test_one_function_starts_every_mongod() -> None:
@@ -121,7 +124,7 @@ def test_one_function_starts_every_mongod() -> None:
     found = {
         str(path.relative_to(ROOT))
         for path in files
-        if "node_modules" not in path.parts and names_in(path) & {"find_binary", "_packaged"}
+        if "node_modules" not in path.parts and uses_name(path, "find_binary", "_packaged")
     }
 
     assert found <= NAMES_MONGOD, "use Node of docgraph.embedded.mongod_process"
@@ -129,7 +132,7 @@ def test_one_function_starts_every_mongod() -> None:
 
 def test_a_test_without_a_terminal_is_skipped() -> None:
     """See `open_terminal` of tests/programs.py: a machine may have no /dev/pts."""
-    found = {path.name for path in FILES if "openpty" in names_in(path)}
+    found = {path.name for path in FILES if uses_name(path, "openpty")}
 
     assert found == {"programs.py"}
 
@@ -139,7 +142,8 @@ def test_the_server_needs_no_shared_memory_file_system() -> None:
     found = {
         name.name
         for path in ROOT.glob("src/**/*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if "multiprocessing" in (text := path.read_text(encoding="utf-8"))
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("multiprocessing")
         for name in node.names
     }

@@ -34,7 +34,7 @@ from tools.mutations.selection import Selection
 from docgraph.embedded import EmbeddedMongo, MongodOptions
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("store/guard", "access", "auth/tokens", "graphql/execute", "events")
+SOURCE = ROOT / "src" / "docgraph"
 BUILD = ROOT / "build" / "mutations"
 MAP = BUILD / "map"
 RESULTS = BUILD / "results.jsonl"
@@ -191,14 +191,11 @@ def read_accepted() -> dict[str, str]:
 
 
 def take_sample(arguments: argparse.Namespace) -> list[Mutant]:
-    """The mutants of a seed, spread over all packages; or those of some files."""
+    """The mutants of a seed, spread over the whole source; or those of some files."""
     paths = sorted(
-        {
-            path
-            for name in PACKAGES
-            for path in (ROOT / "src" / "docgraph" / name).rglob("*.py")
-            if any(part in path.as_posix() for part in arguments.only or [""])
-        }
+        path
+        for path in SOURCE.rglob("*.py")
+        if any(part in path.as_posix() for part in arguments.only or [""])
     )
     mutants = [one for path in paths for one in find_mutants(ROOT, path)]
     mutants.sort(key=lambda one: one.rank(arguments.seed))
@@ -242,14 +239,13 @@ def write_report(run: Run, wanted: int) -> bool:
 
 
 def record_map(arguments: argparse.Namespace) -> None:
-    """Run the tests once, and record which lines of the packages each of them runs."""
+    """Run the tests once, and record which lines each of them runs."""
     if not arguments.add:
         shutil.rmtree(MAP, ignore_errors=True)
     MAP.mkdir(parents=True, exist_ok=True)
     settings = BUILD / "coverage.toml"
-    source = [f"src/docgraph/{name}" for name in PACKAGES]
     settings.write_text(
-        f'[run]\nsource = {json.dumps(source)}\npatch = ["subprocess"]\n'
+        f'[run]\nsource = ["src/docgraph"]\npatch = ["subprocess"]\n'
         f'data_file = "{MAP / ".coverage"}"\n',
         encoding="utf-8",
     )
