@@ -400,7 +400,7 @@ def count_keys(value: Any) -> list[int]:
     return [count for one in inner for count in count_keys(one)]
 
 
-@pytest.mark.parametrize("field", ["tagged", "siblings", "author"])
+@pytest.mark.parametrize("field", ["tagged", "siblings", "author", "mixed"])
 @pytest.mark.parametrize("is_default", [False, True], ids=["maxBatchSize", "no maxBatchSize"])
 async def test_no_command_has_more_keys_than_its_bound(
     engine: Engine, blog: None, monkeypatch: pytest.MonkeyPatch, field: str, is_default: bool
@@ -408,14 +408,17 @@ async def test_no_command_has_more_keys_than_its_bound(
     """Parents with several keys, several joins, one key: with the bound of the mapping and ours."""
     monkeypatch.setattr(fetch_by_in, "MAX_KEYS", 3 if is_default else 1000)
     loader = {} if is_default else {"dataLoader": {"maxBatchSize": 3}}
-    mapping = {**MAPPINGS["Post"][field], **loader}
-    app = engine.app(SCHEMA, {**MAPPINGS, "Post": {**MAPPINGS["Post"], field: mapping}})
+    both = {"tags": {"$in": {"$fk": "tags"}}, "authorId": {"$fk": "authorId"}}
+    post = {**MAPPINGS["Post"], "mixed": {**MAPPINGS["Post"]["tagged"], "find": both}}
+    schema = SCHEMA.replace("tagged:", "mixed: [Post] tagged:")
+    own = {**post, field: {**post[field], **loader}}
+    app = engine.app(schema, {**MAPPINGS, "Post": own})
     query = f"{{ posts(limit: 30) {{ _id {field} {{ _id }} }} }}"
 
     bounded = await engine.data(app, query)
     counts = [count for command in engine.commands for count in count_keys(dict(command))]
     monkeypatch.setattr(fetch_by_in, "MAX_KEYS", 1000)
-    free = await engine.data(engine.app(SCHEMA, MAPPINGS), query)
+    free = await engine.data(engine.app(schema, {**MAPPINGS, "Post": post}), query)
 
     assert len(counts) > 1
     assert max(counts) <= 3
