@@ -210,9 +210,9 @@ async def _ask_beside(port: int, count: int, pause: float = 0.0) -> dict[str, fl
     body = b'{"query":"{ plain { id title } }"}'
     token = f"Authorization: Bearer {_sign('beside')}\r\n"
     heads = {
-        "GraphQL": f"POST /graphql/notes HTTP/1.1\r\nHost: bench\r\n{token}"
+        "GraphQL": f"POST /graphql/notes HTTP/1.1\r\nHost: localhost\r\n{token}"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n",
-        "REST": f"GET /data/notes?pagesize=5 HTTP/1.1\r\nHost: bench\r\n{token}\r\n",
+        "REST": f"GET /data/notes?pagesize=5 HTTP/1.1\r\nHost: localhost\r\n{token}\r\n",
     }
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     times: dict[str, list[float]] = {name: [] for name in heads}

@@ -79,7 +79,7 @@ class Listener(asyncio.Protocol):
         self.transport = transport
         key = base64.b64encode(os.urandom(16)).decode()
         transport.write(
-            f"GET {self._target} HTTP/1.1\r\nHost: bench\r\nUpgrade: websocket\r\n"
+            f"GET {self._target} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
             f"Connection: Upgrade\r\n{self._fields}"
             f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
         )

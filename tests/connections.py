@@ -24,7 +24,7 @@ class MemoryTransport(asyncio.Transport):
 
     def __init__(self, client: tuple[str, int] = ("127.0.0.1", 123), *, tls: bool = False) -> None:
         super().__init__()
-        self._names = {"peername": client, "sockname": ("127.0.0.1", 80), "sslcontext": tls}
+        self._names = {"peername": client, "sockname": ("192.0.2.1", 80), "sslcontext": tls}
         self._loop = asyncio.get_running_loop()
         self._protocol: Any = None
         self._unread = b""  # sent to a protocol that does not read

@@ -93,7 +93,7 @@ def post(path: str, content: Any, *headers: str) -> bytes:
     """A request with a JSON body."""
     body = json.dumps(content)
     head = [
-        *(f"POST {path} HTTP/1.1", "Host: a", "Content-Type: application/json"),
+        *(f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json"),
         *(f"Content-Length: {len(body)}", *headers),
     ]
     return ("\r\n".join(head) + "\r\n\r\n" + body).encode()

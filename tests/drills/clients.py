@@ -78,5 +78,10 @@ async def ask(
 
 def get(path: str, *headers: str, close: bool = False) -> bytes:
     """A request without a body."""
-    lines = [f"GET {path} HTTP/1.1", "Host: a", *headers, *(["Connection: close"] if close else [])]
+    lines = [
+        f"GET {path} HTTP/1.1",
+        "Host: localhost",
+        *headers,
+        *(["Connection: close"] if close else []),
+    ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()

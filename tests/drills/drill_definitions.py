@@ -44,7 +44,7 @@ def define(version: int) -> dict[str, Any]:
 
 def put(port: int, version: int) -> socket.socket:
     body = json.dumps(define(version))
-    lines = ["PUT /versions/gql-apps/versions HTTP/1.1", "Host: a"]
+    lines = ["PUT /versions/gql-apps/versions HTTP/1.1", "Host: localhost"]
     lines += ["Content-Type: application/json", f"Content-Length: {len(body)}", "", body]
     client = socket.create_connection(("127.0.0.1", port))
     client.sendall("\r\n".join(lines).encode())

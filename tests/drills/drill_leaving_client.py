@@ -131,7 +131,8 @@ def send(server: DrillServer, root: User, user: User, method: str, seconds: floa
     body = b'{"password": "another one"}' if method == "PATCH" else b""
     headers = authorize(root["email"], root["token"])
     head = (
-        f"{method} /users/{user['_id']} HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+        f"{method} /users/{user['_id']} HTTP/1.1\r\nHost: localhost\r\n"
+        "Content-Type: application/json\r\n"
         f"Authorization: {headers['Authorization']}\r\nContent-Length: {len(body)}\r\n\r\n"
     )
     begun = time.monotonic()

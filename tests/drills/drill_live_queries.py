@@ -55,7 +55,7 @@ class Reader:
         query = "query ($key: Int!) @live { things(key: $key) { number } }"
         body = json.dumps({"query": query, "variables": {"key": self.key}}).encode()
         head = (
-            "POST /graphql/things HTTP/1.1\r\nHost: drill\r\nAccept: text/event-stream\r\n"
+            "POST /graphql/things HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         self._streams[1].write(head.encode() + body)

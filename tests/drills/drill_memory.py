@@ -35,12 +35,14 @@ LARGE_READS, LARGE_ROUNDS = 20, 2
 DOCUMENTS, LARGE_DOCUMENT = 1_000, 20_000  # 20 MB
 
 REFUSED = (
-    b"GET /nowhere/to/be/found HTTP/1.1\r\nHost: a\r\n\r\n",
-    b'GET /drill/large?filter={"a": HTTP/1.1\r\nHost: a\r\n\r\n'.replace(b" H", b"%20 H", 1),
-    b"PATCH /graphql/drill HTTP/1.1\r\nHost: a\r\n\r\n",
-    b"POST /drill/large HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    b"GET /nowhere/to/be/found HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b'GET /drill/large?filter={"a": HTTP/1.1\r\nHost: localhost\r\n\r\n'.replace(
+        b" H", b"%20 H", 1
+    ),
+    b"PATCH /graphql/drill HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"POST /drill/large HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b'Content-Length: 1006\r\n\r\n{"a": ' + b"[" * 1000,
-    b"POST /graphql/nothing HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    b"POST /graphql/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     b'Content-Length: 16\r\n\r\n{"query": "{a}"}',
 )
 
@@ -98,7 +100,7 @@ async def flood(port: int, seconds: float) -> Counter[str]:
     """Normal callers, 8 at a time."""
     seen: Counter[str] = Counter()
     until = time.monotonic() + seconds
-    request = b"GET /drill/middle?pagesize=20 HTTP/1.1\r\nHost: a\r\n\r\n"
+    request = b"GET /drill/middle?pagesize=20 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     async def call() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -141,7 +143,7 @@ async def refusals(port: int) -> Counter[str]:
 async def slow_readers(port: int) -> Counter[str]:
     """Many that ask for a megabyte, several times, and read a few bytes of it."""
     seen: Counter[str] = Counter()
-    request = b"GET /drill/middle?pagesize=1000 HTTP/1.1\r\nHost: a\r\n\r\n"
+    request = b"GET /drill/middle?pagesize=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     async def dawdle() -> None:
         _, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
@@ -158,7 +160,7 @@ async def slow_readers(port: int) -> Counter[str]:
 async def large_reads(port: int) -> Counter[str]:
     """20 MB, so many times at once."""
     seen: Counter[str] = Counter()
-    request = b"GET /drill/large?pagesize=1000 HTTP/1.1\r\nHost: a\r\n\r\n"
+    request = b"GET /drill/large?pagesize=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
     async def read() -> None:
         for _ in range(LARGE_ROUNDS):

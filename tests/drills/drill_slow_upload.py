@@ -91,14 +91,14 @@ async def measure(port: int, seconds: float) -> dict[str, Seen]:
     """What normal callers and probes see meanwhile."""
     seen = {"queries": Seen(), "/ping": Seen(), "/health/db": Seen()}
     until = time.monotonic() + seconds
-    post = "POST /graphql/drill HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    post = "POST /graphql/drill HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     head = f"{post}Content-Length: {len(QUERY)}\r\n\r\n".encode()
     async with asyncio.TaskGroup() as group:
         for number in range(CALLERS):
             packets = [head, QUERY] if number % 2 else [head + QUERY]
             group.create_task(call(port, packets, seen["queries"], until))
         for path in ("/ping", "/health/db"):
-            probe = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+            probe = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()
             group.create_task(call(port, [probe], seen[path], until, pause=0.1, keep=False))
     return seen
 
@@ -135,7 +135,7 @@ async def attack(port: int, count: int) -> None:
 
 
 async def upload(port: int, turned_away: Counter[str], begun: asyncio.Semaphore) -> None:
-    head = b"POST /graphql/drill HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n"
+    head = b"POST /graphql/drill HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     while True:
         with suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -64,7 +64,12 @@ class _Listener:
         self.offset = self.count = 0
         self.is_odd = False  # what it got differs from what others got
         key = base64.b64encode(os.urandom(16)).decode()
-        lines = [f"GET {path} HTTP/1.1", "Host: a", "Upgrade: websocket", "Connection: Upgrade"]
+        lines = [
+            f"GET {path} HTTP/1.1",
+            "Host: localhost",
+            "Upgrade: websocket",
+            "Connection: Upgrade",
+        ]
         lines += ["Sec-WebSocket-Version: 13", f"Sec-WebSocket-Key: {key}", "", ""]
         self.socket.sendall("\r\n".join(lines).encode())
 

@@ -122,7 +122,7 @@ class Wire:
     def open_websocket(self, target: str) -> WSConnection:
         """Shake hands; the client's side of the protocol."""
         peer = WSConnection(ConnectionType.CLIENT)
-        self.send(peer.send(Request(host="test", target=target)))
+        self.send(peer.send(Request(host="localhost", target=target)))
         assert isinstance(self.read_websocket(peer), AcceptConnection)
         return peer
 
@@ -181,7 +181,9 @@ def connect_socket(path: Path, timeout: float = 60.0) -> Wire:
 
 def request(method: str, path: str, body: bytes | None = None, /, **headers: str) -> bytes:
     """A well-formed request; header names are written with underscores."""
-    fields = {"host": "test"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    fields = {"host": "localhost"} | {
+        name.replace("_", "-"): value for name, value in headers.items()
+    }
     if body is not None:
         fields["content-length"] = str(len(body))
     lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())

@@ -14,7 +14,7 @@ from tests.process.test_framing import REFUSED
 
 GRAPHQL = "application/graphql-response+json; charset=utf-8"
 JSON = "application/json; charset=utf-8"
-ENDS = b" HTTP/1.1\r\nHost: a\r\n\r\n"
+ENDS = b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
 # Request targets without a path: no service is known.
 PATHLESS = ("target-without-slash", "asterisk-of-get", "http2-preface")
 
@@ -23,7 +23,7 @@ def _build_invalid(path: str) -> dict[str, tuple[int, bytes]]:
     """Requests that never reach a service, and the status of each."""
     target = path.encode()
     line = b"POST " + target + b" HTTP/1.1\r\n"
-    head = line + b"Host: a\r\n"
+    head = line + b"Host: localhost\r\n"
     upgrade = {"connection": "Upgrade", "upgrade": "websocket"}
     return {
         "unknown-method": (405, b"FOO " + target + ENDS),
@@ -53,7 +53,7 @@ def _build_invalid(path: str) -> dict[str, tuple[int, bytes]]:
 
 
 def _build_invalid_bodies(path: str) -> dict[str, tuple[int, bytes]]:
-    head = b"POST " + path.encode() + b" HTTP/1.1\r\nHost: a\r\n"
+    head = b"POST " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\n"
     return {
         "large": (413, head + b"Content-Length: 99999999\r\n\r\n"),
         "bad-chunk": (400, head + b"Transfer-Encoding: chunked\r\n\r\nx\r\n"),
@@ -122,7 +122,7 @@ def test_the_path_of_the_request_before_it_does_not_decide(server: Server) -> No
 
 @pytest.mark.parametrize("path", ["/graphql/none", "/rest/things", "/echo"])
 def test_a_late_or_broken_body_is_answered_in_the_format_of_its_service(path: str) -> None:
-    head = b"POST " + path.encode() + b" HTTP/1.1\r\nHost: a\r\n"
+    head = b"POST " + path.encode() + b" HTTP/1.1\r\nHost: localhost\r\n"
     limits = {"header-timeout-ms": 700, "body-timeout-ms": 700}
     settings = {"connection-options": limits, "mongo": {"enabled": True, "uri": "/rest"}}
     with run_server(settings) as server:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.harness import Server, request, run_server
+from tests.process.harness import Server, eventually, request, run_server
 
-HEAD = b"POST /echo HTTP/1.1\r\nHost: a\r\n"
+HEAD = b"POST /echo HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
-SMUGGLED = b"GET /number?n=smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+SMUGGLED = b"GET /number?n=smuggled HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 REFUSED = {
     "length-and-chunked": HEAD
@@ -34,15 +34,15 @@ REFUSED = {
     "control-before-chunked": HEAD + b"Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n",
     "chunked-in-1.0": b"POST /echo HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "folded-header": HEAD + b"X-Fold: a\r\n b\r\nContent-Length: 0\r\n\r\n",
-    "bare-line-feeds": b"GET /echo HTTP/1.1\nHost: a\n\n",
-    "bare-line-feed-in-header": b"GET /echo HTTP/1.1\r\nHost: a\nX-A: b\r\n\r\n",
+    "bare-line-feeds": b"GET /echo HTTP/1.1\nHost: localhost\n\n",
+    "bare-line-feed-in-header": b"GET /echo HTTP/1.1\r\nHost: localhost\nX-A: b\r\n\r\n",
     "bare-carriage-return": HEAD + b"X-A: a\rb\r\n\r\n",
     "nul-in-value": HEAD + b"X-A: a\x00b\r\n\r\n",
-    "nul-in-target": b"GET /ec\x00ho HTTP/1.1\r\nHost: a\r\n\r\n",
+    "nul-in-target": b"GET /ec\x00ho HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "no-colon": HEAD + b"X-A\r\n\r\n",
     "no-host": b"GET /ping HTTP/1.1\r\n\r\n",
-    "two-hosts": b"GET /ping HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-    "same-host-twice": b"GET /ping HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n",
+    "two-hosts": b"GET /ping HTTP/1.1\r\nHost: localhost\r\nHost: b\r\n\r\n",
+    "same-host-twice": b"GET /ping HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
     "host-with-a-path": b"GET /ping HTTP/1.1\r\nHost: a/b\r\n\r\n",
     "chunk-size-0x": CHUNKED + b"0x3\r\nabc\r\n0\r\n\r\n",
     "chunk-size-negative": CHUNKED + b"-3\r\nabc\r\n0\r\n\r\n",
@@ -52,23 +52,23 @@ REFUSED = {
     "chunk-extension-line-feed": CHUNKED + b"3;a\nabc\r\n0\r\n\r\n",
     "chunk-without-end": CHUNKED + b"3\r\nabcX0\r\n\r\n",
     "endless-chunk-extension": CHUNKED + b"3;" + b"a" * 60_000,
-    "version-1.9": b"GET /ping HTTP/1.9\r\nHost: a\r\n\r\n",
-    "version-2.0": b"GET /ping HTTP/2.0\r\nHost: a\r\n\r\n",
+    "version-1.9": b"GET /ping HTTP/1.9\r\nHost: localhost\r\n\r\n",
+    "version-2.0": b"GET /ping HTTP/2.0\r\nHost: localhost\r\n\r\n",
     "version-0.9": b"GET /ping HTTP/0.9\r\n\r\n",
-    "lower-case-method": b"get /ping HTTP/1.1\r\nHost: a\r\n\r\n",
-    "target-without-slash": b"GET ping HTTP/1.1\r\nHost: a\r\n\r\n",
-    "asterisk-of-get": b"GET * HTTP/1.1\r\nHost: a\r\n\r\n",
+    "lower-case-method": b"get /ping HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "target-without-slash": b"GET ping HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "asterisk-of-get": b"GET * HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "http2-preface": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
 }
 
 UNDERSTOOD = {
-    "absolute-form": b"GET http://b/number?n=1 HTTP/1.1\r\nHost: a\r\n\r\n",
-    "leading-empty-lines": b"\r\n\r\nGET /number?n=1 HTTP/1.1\r\nHost: a\r\n\r\n",
-    "chunk-extension": b"POST /number?n=1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-    b"3;a=b\r\nabc\r\n0\r\n\r\n",
-    "upper-case-chunked": b"POST /number?n=1 HTTP/1.1\r\nHost: a\r\n"
+    "absolute-form": b"GET http://b/number?n=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "leading-empty-lines": b"\r\n\r\nGET /number?n=1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "chunk-extension": b"POST /number?n=1 HTTP/1.1\r\nHost: localhost\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\n\r\n",
+    "upper-case-chunked": b"POST /number?n=1 HTTP/1.1\r\nHost: localhost\r\n"
     b"Transfer-Encoding: CHUNKED\r\n\r\n0\r\n\r\n",
-    "get-with-body": b"GET /number?n=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+    "get-with-body": b"GET /number?n=1 HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc",
 }
 
 
@@ -106,10 +106,33 @@ def test_what_rfc_9112_allows_is_understood_and_the_next_request_too(
         assert [wire.read().json, wire.read().json] == ["1", "2"]
 
 
+def test_a_listener_on_loopback_answers_no_page_of_another_site(server: Server) -> None:
+    """Decision 67: neither by http nor by WebSocket, and before anything else is done."""
+    upgrade = {"upgrade": "websocket", "connection": "Upgrade", "sec_websocket_version": "13"}
+    upgrade["sec_websocket_key"] = "AAAAAAAAAAAAAAAAAAAAAA=="
+    with server.connect() as wire:
+        port = wire.socket.getpeername()[1]
+        wire.send(request("GET", "/number?n=1", host=f"LocalHost:{port}"))
+        assert wire.read().json == "1"
+        for sent in (
+            request("GET", "/ping", host="evil.example"),
+            request("POST", "/echo", b"abc", host=f"evil.example:{port}"),
+            request("GET", "/socket", host="evil.example", **upgrade),
+        ):
+            wire.send(sent)
+            response = wire.read()
+            assert (response.status, response.json["code"]) == (421, "misdirected")
+            assert "core.allowed-hosts" in response.json["hint"]
+    eventually(lambda: server.named("host-refused"))
+    assert [(one["host"], one["option"]) for one in server.named("host-refused")] == [
+        ("evil.example", "/core/allowed-hosts")
+    ]
+
+
 def test_a_trailer_never_becomes_a_header(server: Server) -> None:
     with server.connect() as wire:
         wire.send(
-            b"POST /head HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"POST /head HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
             b"0\r\nAuthorization: Basic c21pdGg6\r\n\r\n"
         )
 
@@ -174,11 +197,14 @@ def test_another_protocol_is_ignored_and_its_body_is_a_body(server: Server) -> N
         assert wire.read().json == "2"
 
 
-def test_http_1_0_is_answered_and_closed(server: Server) -> None:
+@pytest.mark.parametrize("wish", [b"", b"Connection: keep-alive\r\n"])
+def test_http_1_0_is_answered_and_closed(server: Server, wish: bytes) -> None:
+    """Whatever it wishes: a proxy of that version may not know what `keep-alive` means."""
     with server.connect() as wire:
-        wire.send(b"GET /number?n=1 HTTP/1.0\r\n\r\n")
+        wire.send(b"GET /number?n=1 HTTP/1.0\r\n" + wish + b"\r\n")
 
-        assert wire.read().json == "1"
+        response = wire.read()
+        assert (response.json, response["connection"]) == ("1", "close")
         assert wire.is_closed()
 
 

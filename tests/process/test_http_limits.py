@@ -69,7 +69,7 @@ TOO_LARGE = {
 @pytest.mark.parametrize(("status", "fields"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
 def test_a_head_above_its_bounds_is_refused(server: Server, status: int, fields: bytes) -> None:
     with server.connect() as wire:
-        head = b"GET /ping HTTP/1.1\r\nHost: test\r\nOrigin: " + ORIGIN.encode() + b"\r\n"
+        head = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nOrigin: " + ORIGIN.encode() + b"\r\n"
         with suppress(ConnectionError):  # the server had enough; its answer is there all the same
             wire.send(head + fields + (b"\r\n" if fields.endswith(b"\n") else b""))
 
@@ -112,7 +112,7 @@ def test_a_refusal_is_logged_with_its_id(server: Server) -> None:
 
 def test_an_announced_body_above_the_limit_is_refused_before_it_is_sent(server: Server) -> None:
     with server.connect() as wire:
-        wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1048577\r\n\r\n")
+        wire.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n")
 
         response = wire.read()
 
@@ -124,7 +124,7 @@ def test_an_endless_chunked_body_is_refused_in_little_memory(server: Server) -> 
     before = server.memory()
     sent = 0
     with server.connect() as wire:
-        wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        wire.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunk = b"10000\r\n" + b"a" * 65536 + b"\r\n"
         with suppress(ConnectionError):
             while sent < 1 << 30:
@@ -139,7 +139,7 @@ def test_an_endless_chunked_body_is_refused_in_little_memory(server: Server) -> 
 
 def test_a_client_that_stops_sending_sees_why_its_chunked_body_was_refused(server: Server) -> None:
     with server.connect() as wire:
-        wire.send(b"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        wire.send(b"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
         wire.send((b"10000\r\n" + b"a" * 65536 + b"\r\n") * 17)
 
         assert_refused(wire.read(), 413)
@@ -167,7 +167,7 @@ def _answer_unfinished(server: Server, head: bytes, drip: bytes = b"") -> Respon
 
 
 def test_a_head_that_does_not_end_in_time_is_answered_with_408() -> None:
-    head = b"GET /ping HTTP/1.1\r\nHost: a\r\nOrigin: " + ORIGIN.encode() + b"\r\nX-"
+    head = b"GET /ping HTTP/1.1\r\nHost: localhost\r\nOrigin: " + ORIGIN.encode() + b"\r\nX-"
     with limited(header_timeout_ms=700) as server:
         begun = time.monotonic()
 
@@ -180,7 +180,7 @@ def test_a_head_that_does_not_end_in_time_is_answered_with_408() -> None:
 
 
 def test_dripping_does_not_prolong_the_time_of_a_head() -> None:
-    head = b"GET /ping HTTP/1.1\r\nHost: a\r\n"
+    head = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n"
     with limited(header_timeout_ms=700, max_headers=1000) as server:
         response = present(eventually(lambda: _answer_unfinished(server, head, drip=b"X-A: b\r\n")))
 
@@ -469,7 +469,9 @@ def test_a_websocket_message_above_its_bound_is_closed_with_1009(server: Server)
 
 def test_a_websocket_that_nobody_serves_gets_an_ordinary_response(server: Server) -> None:
     with server.connect() as wire:
-        wire.send(WSConnection(ConnectionType.CLIENT).send(Request(host="test", target="/nope")))
+        wire.send(
+            WSConnection(ConnectionType.CLIENT).send(Request(host="localhost", target="/nope"))
+        )
 
         response = wire.read()
 

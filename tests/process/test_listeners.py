@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import stat
 import subprocess
@@ -244,21 +245,26 @@ def test_too_few_open_files_are_reported_once_with_what_they_cost(workers: int) 
     assert "ulimit -n" in told["hint"]
 
 
-READ_ONLY = 'mount -o remount,ro,bind / && exec "$@"'
+# With memory of its own, as a container has it: that of the machine may be full or read-only.
+READ_ONLY = 'mount -t tmpfs tmpfs /dev/shm && mount -o remount,ro,bind / && exec "$@"'
 
 
 def test_a_server_needs_no_file_system_that_can_be_written_to() -> None:
+    """Whatever is in /dev/shm of this machine, and wherever the tests were started."""
     require("unshare", "mount")
     probe = ["unshare", "-m", "sh", "-c", READ_ONLY, "sh"]
     if subprocess.run([*probe, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to remount its file system")
     options = serve_options({"http-listener": {"port": 0}, "core": {"workers": 2}})
     command = [*probe, sys.executable, "-B", "-m", "docgraph", *options]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd="/") as process:
+    pipe, environ = subprocess.PIPE, {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        command, stdout=pipe, stderr=pipe, text=True, cwd="/", env=environ
+    ) as process:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
+            assert line, process.communicate(timeout=HANGS_SECONDS)[1]
             port = int(line.split()[2].rsplit(":", 1)[1])
             with Wire(socket.create_connection(("127.0.0.1", port), 60)) as wire:
                 assert wire.get("/ping").status == 200

@@ -111,7 +111,7 @@ def break_off(address: str, path: str, body: bytes, sent: int) -> None:
     """Send a part of a bulk write and go away."""
     parts = urlsplit(address)
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\n\r\n"
     ).encode()
     with socket.create_connection((parts.hostname, parts.port)) as connection:

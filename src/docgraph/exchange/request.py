@@ -325,6 +325,8 @@ class Account:
     `properties` are the values of `@user`: the user document, the file entry or the claims, never a
     password. `kind` is the source of the account (`identity`, `database`, `file`, `jwt`).
     `expires_at` is when its credentials expire, in seconds since the epoch; None: never.
+    `login_ends_at` is when the login behind them ends by itself (`exp` of a foreign token): nothing
+    that is issued for the account may be valid longer (decision 57).
     """
 
     name: str
@@ -332,3 +334,4 @@ class Account:
     properties: Mapping[str, Any] = field(default_factory=dict)
     kind: str = "identity"
     expires_at: float | None = field(default=None, compare=False)
+    login_ends_at: float | None = field(default=None, compare=False)

@@ -58,7 +58,7 @@ class McpMetadata(Service):
         self.config = config
         self._servers = settings.authorization_servers
         self._addresses = _Addresses(settings, core)
-        self._gate = HostCheck(settings.allowed_hosts, settings.allowed_origins, core.base_url)
+        self._gate = HostCheck(settings, core)
         self.secured = not self._servers  # type: ignore[misc] # callers have no login yet
 
     def parse(self, exchange: Exchange) -> Parsed:
@@ -92,7 +92,7 @@ class McpChallenge(Interceptor):
         self.config = config
         self._is_on = bool(settings.authorization_servers)
         self._addresses = _Addresses(settings, core)
-        self._gate = HostCheck(settings.allowed_hosts, settings.allowed_origins, core.base_url)
+        self._gate = HostCheck(settings, core)
 
     def resolve(self, exchange: Exchange) -> bool:
         """Return whether an anonymous caller of the endpoint gets challenges."""

@@ -1,24 +1,15 @@
-"""Checks of agents' requests: Host and Origin (DNS rebinding), and the rate limit of a caller.
-
-A page cannot choose the `Host` and `Origin` that its browser sends. They expose a page of another
-site whose name resolves to this machine (DNS rebinding).
-"""
+"""Checks of agents' requests: Host and Origin (DNS rebinding), and the rate limit of a caller."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from ipaddress import ip_address
-from typing import Final, NamedTuple
-from urllib.parse import urlsplit
 
 from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import DocgraphError, TooManyRequests
+from docgraph.exchange.hosts import KnownHosts
 from docgraph.exchange.origin import RequestOrigin, spell_origin
+from docgraph.mcp.sections import Mcp
 from docgraph.runtime import WindowCounters
-
-_OWN: Final = ("localhost", "127.0.0.1", "::1")
-_LARGEST_PORT: Final = 65_535
+from docgraph.runtime.sections import Core
 
 
 class ForeignRequest(DocgraphError):
@@ -27,22 +18,13 @@ class ForeignRequest(DocgraphError):
     status, code = 403, "forbidden"
 
 
-class _Host(NamedTuple):
-    name: str
-    port: int | None
-
-
 class HostCheck:
     """The hosts and origins that are permitted."""
 
-    def __init__(
-        self, hosts: Iterable[str], origins: Iterable[str], base_url: str | None = None
-    ) -> None:
-        listed = [_read_host(host) for host in hosts]
-        if base_url is not None:
-            listed.append(_read_host(urlsplit(base_url).netloc))
-        self._hosts = {host for host in listed if host is not None}
-        self._origins = {spell_origin(origin) for origin in origins}
+    def __init__(self, settings: Mcp, core: Core) -> None:
+        hosts = (*settings.allowed_hosts, *core.allowed_hosts)
+        self._hosts = KnownHosts(hosts, core.base_url)
+        self._origins = {spell_origin(origin) for origin in settings.allowed_origins}
 
     def check(self, request: Request) -> None:
         """Raise `ForeignRequest` for a host or origin that is not listed."""
@@ -65,32 +47,9 @@ class HostCheck:
 
     def knows_host(self, request: Request) -> bool:
         """Return whether the request is for one of our hosts."""
-        host = _read_host(request.connection.host or request.headers.get("host") or "")
-        if host is None:
-            return False
-        server = request.connection.server
-        if host.name in _OWN or (server is not None and host.name == server[0]):
-            return True
-        return host in self._hosts or _Host(host.name, None) in self._hosts
-
-
-def _read_host(text: str) -> _Host | None:
-    """Parse a host and its port, if any; None if it is neither a name nor an address."""
-    try:
-        parts = urlsplit(f"//{text.strip().lower()}")
-        name, port = parts.hostname or "", parts.port
-    except ValueError:
-        return None
-    if parts.netloc != text.strip().lower() or "@" in parts.netloc or not name:
-        return None
-    if port is not None and not 0 < port <= _LARGEST_PORT:
-        return None
-    if parts.netloc.startswith("["):
-        try:
-            name = str(ip_address(name))
-        except ValueError:
-            return None
-    return _Host(name, port)
+        connection = request.connection
+        text = connection.host or request.headers.get("host") or ""
+        return self._hosts.knows(text, connection.server)
 
 
 class McpRateLimit:

@@ -10,20 +10,13 @@ from msgspec import Meta
 from docgraph.config.section import ByteSize, ServiceConfig, Uri, View
 from docgraph.exchange.errors import Problem
 from docgraph.graphql.sections import Graphql
-from docgraph.runtime.sections import AllowedOrigin
+from docgraph.runtime.sections import AllowedHost, AllowedOrigin
 
 HttpAddress = Annotated[
     str,
     Meta(
         pattern=r"^https?://[^/\s?#]+(/[^\s?#]*)?\Z",
         extra={"form": "an address such as 'https://login.example.org'"},
-    ),
-]
-AllowedHost = Annotated[
-    str,
-    Meta(
-        pattern=r"^([0-9A-Za-z_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?\Z",
-        extra={"form": "a host such as 'api.example.org' or 'api.example.org:8443'"},
     ),
 ]
 

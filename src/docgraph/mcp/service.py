@@ -217,7 +217,7 @@ class McpService(Service):
         self._instance = instance
         self._apps = gql_app_definition_cache
         self._dry_run = imagined_requests
-        self._gate = HostCheck(config.allowed_hosts, config.allowed_origins, core.base_url)
+        self._gate = HostCheck(config, core)
         self._rate_limit: McpRateLimit | None = None
         self.protocol: McpMethods | None = None
 

@@ -59,6 +59,14 @@ class WatchReset(Event, frozen=True):
     answers: int
 
 
+class HostRefused(Event, frozen=True):
+    """A request for a host that is not one of ours; logged once by each process."""
+
+    level: ClassVar[Level] = Level.WARNING
+    host: str
+    option: str  # "/core/allowed-hosts"
+
+
 class CommandFinished(Event, frozen=True):
     """One database command; `app`, `operation` and `field` say which part of a query sent it."""
 

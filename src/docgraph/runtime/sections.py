@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from ipaddress import ip_network
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,6 +29,10 @@ AllowedOrigin = Annotated[
         extra={"form": "an origin such as 'https://example.org', without a path or final slash"},
     ),
 ]
+_HOST: Final = r"([0-9A-Za-z_.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
+_HOST_FORM: Final = "a host such as 'api.example.org' or 'api.example.org:8443'"
+AllowedHost = Annotated[str, Meta(pattern=rf"^{_HOST}\Z", extra={"form": _HOST_FORM})]
+ANY_HOST: Final = "*"
 
 
 class ProbeListener(Section, frozen=True):
@@ -74,6 +78,20 @@ class Core(Section, frozen=True):
         Meta(
             description="addresses or networks of proxies whose `X-Forwarded-*` headers are "
             "believed; `unix` for those at `http-listener.socket`"
+        ),
+    ] = ()
+    allowed_hosts: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Meta(pattern=rf"^({_HOST}|\*)\Z", extra={"form": f"{_HOST_FORM}, or '*' for all"}),
+            ],
+            ...,
+        ],
+        Meta(
+            description="`Host` values accepted in addition to loopback and that of `base-url`; "
+            "one without a port matches every port, `*` every host. Not set: listeners on "
+            "loopback accept no others, other listeners accept any"
         ),
     ] = ()
     tracing_headers: Annotated[

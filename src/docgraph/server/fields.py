@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
-import secrets
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import count
 from typing import NamedTuple
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -53,6 +52,7 @@ def render_raw_field(name: bytes, value: bytes) -> bytes:
 # Ids of callers are written to logs and headers: short, and without control characters.
 _SAFE = re.compile(rb"[A-Za-z0-9._:/+=@,;\-]{1,128}")
 _OWN = b"x-request-id"
+_ID_BYTES = 12
 _OWN_LINE = b"X-Request-Id: %s\r\n"
 
 
@@ -63,12 +63,10 @@ class RequestIds:
         self._prefixes = {
             name.lower().encode("ascii"): read_name(name).prefix for name in tracing_headers
         }
-        self._prefix = secrets.token_hex(4)
-        self._numbers = count(1)
 
     def generate(self) -> str:
-        """Return a short id that is unique across processes."""
-        return f"{self._prefix}-{next(self._numbers):x}"
+        """Return an id that is unique, and says nothing about other requests."""
+        return os.urandom(_ID_BYTES).hex()
 
     def trace(self, headers: Iterable[tuple[bytes, bytes]]) -> tuple[str, list[bytes]]:
         """Return the id of a request, and the lines for the response.

@@ -27,7 +27,7 @@ from docgraph.runtime.sections import Core
 from docgraph.store.sections import MClient
 
 _PROBE_CONNECTIONS: Final = 16
-_WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not bound to
+WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared with, not bound to
 _REQUESTS_PER_CONNECTION: Final = 4
 
 
@@ -127,7 +127,7 @@ def _find_probe_conflict(listener: HttpListener | HttpsListener, view: View) -> 
     if core is None or not listener.enabled or not listener.port:
         return
     probes = core.probe_listener
-    is_same_host = probes.host == listener.host or not _WILDCARDS.isdisjoint(
+    is_same_host = probes.host == listener.host or not WILDCARDS.isdisjoint(
         (probes.host, listener.host)
     )
     if probes.port == listener.port and is_same_host:

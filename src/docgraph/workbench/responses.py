@@ -100,10 +100,7 @@ class ToolResponses:
         """Return the response of a draft as if it were stored, or of an app for another user."""
         request = _require_request(wanted)
         session = await self.sessions.enter(exchange, wanted)
-        is_draft = wanted.draft is not None
-        ran = await self.sessions.access.graphql.run(
-            session.app, request, session.exchange, is_draft=is_draft
-        )
+        ran = await self.sessions.access.graphql.run(session.app, request, session.exchange)
         return render_result(ran.result, limit=session.app.limits.response_bytes)
 
     async def plan(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
@@ -119,19 +116,14 @@ class ToolResponses:
         content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
         content["limits"] = _describe_limits(session.app)
         if wanted.run:
-            is_draft = wanted.draft is not None
-            return content | await self._run(session, request, is_draft=is_draft)
+            return content | await self._run(session, request)
         plan = await graphql.plan(session.app, request, session.exchange)
         return content | {"plan": plan.explain()}
 
-    async def _run(
-        self, session: AppSession, request: GraphqlRequest, *, is_draft: bool
-    ) -> dict[str, Any]:
+    async def _run(self, session: AppSession, request: GraphqlRequest) -> dict[str, Any]:
         graphql, app = self.sessions.access.graphql, session.app
         try:
-            ran = await graphql.run(
-                app, request, session.exchange, is_draft=is_draft, is_explained=True
-            )
+            ran = await graphql.run(app, request, session.exchange, is_explained=True)
         except OperationRefused as refusal:
             plan = await graphql.plan(app, request, session.exchange)
             errors = [one.as_dict() for one in refusal.errors]

@@ -6,7 +6,7 @@ import asyncio
 import re
 import time
 from collections.abc import AsyncIterator, Iterator, Sequence
-from datetime import UTC
+from datetime import UTC, datetime
 from functools import partial
 from itertools import product
 from typing import Any
@@ -556,6 +556,29 @@ async def test_a_foreign_token_gets_a_token_of_its_own_and_ends_with_it(
         assert await worker.status(authorization=f"Bearer {foreign}") == 401
         assert await worker.status(login=f"ada:{other}") == 401
         assert await worker.status(login=f"ada:{mine}") == 200
+
+
+@pytest.mark.parametrize("manager", [RANDOM, SIGNED], ids=["random", "signed"])
+async def test_nothing_that_descends_from_a_foreign_token_outlives_it(
+    mongo_client: Mongo, mongo_uri: str, database: str, manager: Document
+) -> None:
+    """Decision 57: by header, by cookie and by the token service, however often it is renewed."""
+    ends = int(time.time()) + 600
+    claims = {"sub": "eve", "roles": [], "iss": "docgraph", "exp": ends}
+    bearer = f"Bearer {jwt.encode(claims, KEY, algorithm='HS256')}"
+    async with open_workers(mongo_client, mongo_uri, database, manager, JWT, COOKIES) as (worker,):
+        for by_cookie in (False, True):
+            reply = await worker.ask("/whoami?set-auth-cookie", authorization=bearer)
+            for _ in range(3):
+                cookie, _, attributes = reply.headers["set-cookie"].partition(";")
+                assert int(re.findall(r"Max-Age=(\d+)", attributes)[0]) <= 600
+                shown = datetime.fromisoformat(reply.headers["auth-token-valid-until"])
+                assert shown.timestamp() <= ends
+                login = None if by_cookie else f"eve:{reply.headers['auth-token']}"
+                sent = {"cookie": cookie} if by_cookie else {}
+                path = "/tokens/eve?set-auth-cookie&renew-auth-token"
+                reply = await worker.ask(path, method="POST", login=login, **sent)
+                assert reply.status_code == 200
 
 
 @pytest.mark.parametrize(("shares", "status"), [(False, 200), (True, 401)])

@@ -391,6 +391,40 @@ async def test_data_loader_rules_the_commands_of_a_field(
     assert all(p["author"]["name"] == f"user {p['_id'] % 7}" for p in data["posts"])
 
 
+def count_keys(value: Any) -> list[int]:
+    """The lengths of all lists of `$in` in a command."""
+    if isinstance(value, dict):
+        own = [len(value["$in"])] if "$in" in value else []
+        return own + [count for inner in value.values() for count in count_keys(inner)]
+    inner = value if isinstance(value, list) else []
+    return [count for one in inner for count in count_keys(one)]
+
+
+@pytest.mark.parametrize("field", ["tagged", "siblings", "author", "mixed"])
+@pytest.mark.parametrize("is_default", [False, True], ids=["maxBatchSize", "no maxBatchSize"])
+async def test_no_command_has_more_keys_than_its_bound(
+    engine: Engine, blog: None, monkeypatch: pytest.MonkeyPatch, field: str, is_default: bool
+) -> None:
+    """Parents with several keys, several joins, one key: with the bound of the mapping and ours."""
+    monkeypatch.setattr(fetch_by_in, "MAX_KEYS", 3 if is_default else 1000)
+    loader = {} if is_default else {"dataLoader": {"maxBatchSize": 3}}
+    both = {"tags": {"$in": {"$fk": "tags"}}, "authorId": {"$fk": "authorId"}}
+    post = {**MAPPINGS["Post"], "mixed": {**MAPPINGS["Post"]["tagged"], "find": both}}
+    schema = SCHEMA.replace("tagged:", "mixed: [Post] tagged:")
+    own = {**post, field: {**post[field], **loader}}
+    app = engine.app(schema, {**MAPPINGS, "Post": own})
+    query = f"{{ posts(limit: 30) {{ _id {field} {{ _id }} }} }}"
+
+    bounded = await engine.data(app, query)
+    counts = [count for command in engine.commands for count in count_keys(dict(command))]
+    monkeypatch.setattr(fetch_by_in, "MAX_KEYS", 1000)
+    free = await engine.data(engine.app(schema, {**MAPPINGS, "Post": post}), query)
+
+    assert len(counts) > 1
+    assert max(counts) <= 3
+    assert bounded == free
+
+
 async def test_siblings_of_one_level_share_nothing_but_time(
     engine: Engine, app: VisibleApp
 ) -> None:

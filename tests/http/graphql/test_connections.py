@@ -15,6 +15,7 @@ from tests.http.access_harness import TestCaller, caller
 from tests.http.harness import (
     Document,
     Mongo,
+    Reply,
     Service,
     build_definition,
     failing,
@@ -195,6 +196,52 @@ async def test_a_cursor_is_rejected_by_another_app_and_another_role(service: Ser
     for app, headers in (("other", BOSS), ("blog", CLERK), ("blog", None)):
         reply = await service.query(app, own, {"after": after}, headers=headers)
         assert reply.code == "bad-cursor"
+
+
+def build_bait(service: Service, id: Any, collection: str) -> Document:
+    """A definition that would read a cursor of `bySalary` of the app 5, and compare its salary."""
+    mappings = build_mappings(service)
+    mappings["Query"]["bySalary"] = service.find(collection, {}, sort={"salary": -1}, connection={})
+    return build_definition(id, SCHEMA, mappings, uri="five")
+
+
+async def test_a_cursor_is_rejected_by_a_definition_that_only_looks_like_its_own(
+    service: Service,
+) -> None:
+    """An app with another type of `_id`, another collection, and drafts of the same `_id`."""
+    service.insert("known", *({"_id": n, "salary": n * 500} for n in range(20)))
+    query, root = ask("bySalary(first: 2, after: $after)"), caller("root", "admin", "boss")
+    await service.store(build_bait(service, 5, "posts"))
+    stored = await read_cursor(service, "bySalary", root, app="five")
+    draft = build_bait(service, 5, "posts")
+
+    async def try_draft(definition: Document, after: str | None) -> Reply:
+        body = {"definition": definition, "query": query, "variables": {"after": after}}
+        return await service.request("POST", "/_tools/draft", json=body, headers=root)
+
+    async def estimate(definition: Document, after: str) -> Reply:
+        body = {"definition": definition, "query": query, "variables": {"after": after}}
+        return await service.request("POST", "/_tools/plan", json=body, headers=root)
+
+    for definition in (draft, build_bait(service, 5, "known"), build_bait(service, "5", "known")):
+        assert (await try_draft(definition, stored)).code == "bad-cursor"
+        assert "bad-cursor" in (await estimate(definition, stored)).text
+    first = await try_draft(draft, None)
+    own = first.data["bySalary"]["pageInfo"]["endCursor"]
+    assert (await try_draft(draft, own)).data["bySalary"]["nodes"] == [{"id": 6}, {"id": 5}]
+    reply = await service.query("five", query, {"after": own}, headers=root)
+    assert reply.code == "bad-cursor"
+
+    await service.store(build_bait(service, 5, "known"))
+    assert (
+        await service.query("five", query, {"after": stored}, headers=root)
+    ).code == "bad-cursor"
+    await service.remove(5)
+    await service.store(build_bait(service, "5", "posts"))
+    assert (
+        await service.query("five", query, {"after": stored}, headers=root)
+    ).code == "bad-cursor"
+    await service.remove("5")
 
 
 async def test_a_changed_cursor_is_rejected(service: Service) -> None:

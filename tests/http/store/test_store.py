@@ -18,8 +18,11 @@ from pymongo import MongoClient
 
 from docgraph.exchange import (
     Deadline,
+    DocgraphError,
     Document,
+    Exchange,
     Read,
+    Request,
     Resource,
     ResourceType,
     Write,
@@ -36,11 +39,13 @@ from docgraph.exchange.errors import (
     StoreRejected,
     TimeLimitExceeded,
 )
+from docgraph.exchange.exchange import Transaction
 from docgraph.observe import Event
 from docgraph.observe.engine_events import CommandFinished
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.store import DriverClient, Store
 from docgraph.store.driver.explain_recorder import recording
+from docgraph.store.transaction import TryAgain
 from tests.http.harness import failing, idle_cursors, profiled
 
 pytestmark = pytest.mark.anyio
@@ -601,6 +606,63 @@ async def test_interceptors_change_writes_and_see_their_results(
     assert result.warnings == ("1 written",)
     assert mongo_client[database].posts.find_one() == {"_id": 1, "seen": 2}
     assert mongo_client[database].others.find_one() == {"_id": 1}
+
+
+async def test_only_the_attempt_that_was_committed_is_told_of(
+    store: Store, database: str, mongo_client: Sync
+) -> None:
+    """A transaction that is tried again: the writes of its other attempts were never stored."""
+    told: list[Any] = []
+    written: list[str] = []
+
+    def hear(write: Write, result: WriteResult) -> WriteResult:
+        told.extend(one["_id"] for one in write.documents)
+        return result
+
+    store.interceptors.install([_AfterWrite(hear)])
+    store.writes.on_written = written.extend
+    mongo_client[database].create_collection("posts")
+    mongo_client[database].create_collection("others")
+    attempts = 0
+
+    async def work(transaction: Transaction) -> None:
+        nonlocal attempts
+        attempts += 1
+        exchange = Exchange(Request("POST", b"/_batch"), "1")
+        exchange.transaction = transaction
+        names = ("posts", "others") if attempts < 3 else ("posts",)
+        for name in names:
+            write = Write(WriteKind.INSERT, ({"_id": attempts},))
+            await store.write(at(database, name), write, deadline=SOON, exchange=exchange)
+        if attempts < 3:
+            raise TryAgain("as after a conflict")
+
+    await store.writes.transact(work, deadline=SOON)
+
+    assert told == [3]
+    assert written == [f"{database}.posts"]
+    assert [one["_id"] for one in mongo_client[database].posts.find()] == [3]
+
+
+@pytest.mark.parametrize(
+    "fault", [None, {"errorCode": 50}, {"closeConnection": True}], ids=["no fault", "error", "lost"]
+)
+async def test_caches_hear_of_every_write_that_may_have_been_applied(
+    store: Store, database: str, mongo_client: Sync, fault: dict[str, Any] | None
+) -> None:
+    """Also of one that failed: what was cached before it may be wrong."""
+    written: list[str] = []
+    store.writes.on_written = written.extend
+    write = Write(WriteKind.UPDATE, filter={}, update={"$set": {"a": 1}}, many=True)
+
+    if fault is None:
+        await store.write(at(database), write, deadline=SOON)
+    else:
+        own = {**fault, "namespace": f"{database}.posts"}
+        with failing(mongo_client, "update", **own), pytest.raises(DocgraphError):
+            await store.write(at(database), write, deadline=SOON)
+
+    assert written == [f"{database}.posts"]
 
 
 async def test_interceptor_that_refuses_keeps_the_write_from_happening(

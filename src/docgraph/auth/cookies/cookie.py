@@ -26,6 +26,7 @@ from docgraph.auth.cookies.sections import (
 from docgraph.auth.credentials import BasicCredentials, BearerToken
 from docgraph.auth.tokens.revocation import Revocations, end_session
 from docgraph.auth.tokens.token import (
+    find_login_end,
     find_manager,
     find_token,
     record_cookie,
@@ -74,10 +75,15 @@ class Cookie:
         if section.same_site and section.same_site_mode == "none" and not section.secure:
             raise _reject("secure", "a cookie with same-site-mode 'none' must be secure")
 
-    def set(self, authorization: str, now: float) -> str:
-        """Return the `Set-Cookie` for these credentials, `Bearer …` or `Basic …`."""
+    def set(self, authorization: str, now: float, until: float | None = None) -> str:
+        """Return the `Set-Cookie` for these credentials, `Bearer …` or `Basic …`.
+
+        The browser removes it at `until` if that is earlier than `expires-ttl`.
+        """
         scheme, _, credentials = authorization.partition(" ")
-        cookie = self._render(f"{scheme}_{credentials}", self.section.expires_ttl, now)
+        ttl = self.section.expires_ttl
+        seconds = ttl if until is None else max(0, min(ttl, int(until - now)))
+        cookie = self._render(f"{scheme}_{credentials}", seconds, now)
         if len(cookie) >= MAX_BYTES:
             raise NotSupported(
                 f"the token of this account does not fit into a cookie ({len(cookie)} bytes)",
@@ -299,7 +305,8 @@ class CookieSetter(Interceptor):
         if token is None or account is None:
             return None
         basic, bearer = BasicCredentials(account.name, token.text), BearerToken(token.text)
-        cookie = self._cookie.set((bearer if self._bearer else basic).render(), time.time())
+        credentials = (bearer if self._bearer else basic).render()
+        cookie = self._cookie.set(credentials, time.time(), find_login_end(account))
         exchange.headers.append(("Set-Cookie", cookie))
         return None
 

@@ -24,6 +24,7 @@ OWN_CLAIM: Final = "docgraph"
 ALWAYS_CARRIED: Final = frozenset({"sub", "_id", "userid", "roles"})
 # The property that is the user id in accounts of a realm: `sub` contains it already.
 _ID_OF_KIND: Final = {"database": "_id", "file": "userid", "identity": "userid"}
+_LOGIN_END: Final = "until"  # in our own claim: when a foreign login ends; null: never
 _SESSION: Final = "auth_time"  # the name in OpenID Connect
 _RESERVED: Final = frozenset(
     {"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "roles", _SESSION, OWN_CLAIM}
@@ -65,6 +66,8 @@ def build_claims(
     own: dict[str, Any] = {"kind": account.kind, "at": account.token_made_at}
     if hidden:
         own["properties"] = hidden
+    if account.kind == "jwt" or account.login_ends_at is not None:
+        own[_LOGIN_END] = account.login_ends_at
     if with_session:
         plain[_SESSION] = account.session_since
     return {**plain, "sub": account.name, "roles": roles, OWN_CLAIM: own}
@@ -120,6 +123,7 @@ def _restore(
         read_properties(plain),
         kind if isinstance(kind, str) else account.kind,
         account.expires_at,
+        _read_login_end(own, claims),
         token_id=str(claims.get("jti", "")),
         token_issued_at=issued_at,
         token_expires_at=float(claims.get("exp", 0)),
@@ -127,6 +131,12 @@ def _restore(
         session_since=_read_number(claims.get(_SESSION), issued_at) or 0.0,
         token_text=text,
     )
+
+
+def _read_login_end(own: Mapping[str, Any], claims: Mapping[str, Any]) -> float | None:
+    """Return the end of the login; a token of a foreign login without one is not renewed."""
+    otherwise = claims.get("exp", 0) if own.get("kind") == "jwt" else None
+    return _read_number(own.get(_LOGIN_END, otherwise), None)
 
 
 def _read_number(value: Any, otherwise: float | None) -> float | None:

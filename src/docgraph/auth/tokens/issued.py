@@ -9,6 +9,9 @@ is about to expire.
 Where sessions have a maximum age, a caller with a token gets tokens of its own session only: a
 password that another client sent does not extend this session. A caller with a password gets a
 session that has at least half of the maximum age left.
+
+A login with an end of its own, such as a foreign JWT, gets no token that is valid longer; tokens
+and their successors carry that end (decision 57).
 """
 
 from __future__ import annotations
@@ -24,13 +27,20 @@ from typing import Final, TypeVar
 
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.table import ANY, Sessions, TokenChanges, TokenRow, TokenTable
-from docgraph.auth.tokens.token import LoginNames, TokenAccount, decode_account, encode_account
+from docgraph.auth.tokens.token import (
+    LoginNames,
+    TokenAccount,
+    decode_account,
+    encode_account,
+    find_login_end,
+)
 from docgraph.exchange import Account
 from docgraph.runtime import Blocking, Generations, LoadingCache, close_all, run_blocking
 
 ID_BYTES: Final = 24  # 192 random bits
 _REMEMBERED: Final = 10_000
 _LONGEST_MARGIN: Final = 60.0  # seconds before its end during which a token is not issued
+_ROUNDED: Final = 2.0  # by which whole seconds may precede the end of a login
 _CLOCK_WAS_SET: Final = 2.0  # a larger difference means that the clock was set
 _QUEUE: Final = 4096
 
@@ -50,6 +60,10 @@ class Issued:
 
 class UserGone(Exception):
     """The user no longer exists, so no token is issued."""
+
+
+class LoginEnded(Exception):
+    """The login that a token would belong to has ended, so no token is issued."""
 
 
 @dataclass(slots=True)
@@ -165,7 +179,10 @@ class IssuedTokens:
         if self._wall is None:
             return issued.expires_at
         end = self._wall() + issued.expires_at - self._clock()
-        return end if abs(end - issued.valid_until) > _CLOCK_WAS_SET else issued.valid_until
+        if abs(end - issued.valid_until) <= _CLOCK_WAS_SET:
+            return issued.valid_until
+        login_end = issued.account.login_ends_at
+        return end if login_end is None else min(end, login_end)
 
     async def _follow(self) -> None:
         """Drop cached tokens of logins that any worker has changed since the last call."""
@@ -204,7 +221,10 @@ class IssuedTokens:
         return ids
 
     def _put(self, row: TokenRow, sessions: Sessions) -> TokenRow:
-        put = self._opened.put(row, usable_until=row.issued_at + self._margin, sessions=sessions)
+        # Near the end of the login no token has the margin left.
+        last = max(row.issued_at, row.expires_at - _ROUNDED)
+        usable_until = min(row.issued_at + self._margin, last)
+        put = self._opened.put(row, usable_until=usable_until, sessions=sessions)
         if put.id != row.id:  # the token stays, its account differs
             self._generations.bump("logins")
         return put
@@ -214,7 +234,8 @@ class IssuedTokens:
         issued = entry.issued
         if self._is_outdated(entry):
             return False
-        if issued.expires_at - self._margin <= self._clock() or self._is_over(issued):
+        is_ending = issued.expires_at - self._margin <= self._clock() and not _is_last(issued)
+        if is_ending or self._is_over(issued):
             return False
         if isinstance(account, TokenAccount):
             return True
@@ -228,9 +249,12 @@ class IssuedTokens:
         return True
 
     def _is_over(self, issued: Issued) -> bool:
-        return issued.expires_at <= self._clock() or self._revocations.is_revoked(
-            issued.id.hex(), issued.account.name, issued.account.token_made_at
-        )
+        account, login_end = issued.account, issued.account.login_ends_at
+        if issued.expires_at <= self._clock():
+            return True
+        if login_end is not None and login_end <= self._read_wall():
+            return True  # the time of day was set: that ends the login, but not a random token
+        return self._revocations.is_revoked(issued.id.hex(), account.name, account.token_made_at)
 
     async def _load(self, account: Account, key: tuple[str, float | None]) -> _IssuedToken:
         login, sessions = key[0], self._find_sessions(account)
@@ -282,17 +306,24 @@ class IssuedTokens:
         return Sessions(self._clock() - self._max_session_age / 2)
 
     def _make_row(self, account: Account, fresh: Account) -> TokenRow:
-        now = self._clock()
+        now, wall, login_end = self._clock(), self._read_wall(), find_login_end(account)
+        life = self._life if login_end is None else min(self._life, login_end - wall)
+        if int(now + life) <= now:
+            raise LoginEnded(account.name)
         return TokenRow(
             secrets.token_bytes(ID_BYTES),
             self._logins.get(account),
             encode_account(fresh),
             issued_at=now,
-            expires_at=int(now + self._life),
-            valid_until=int((now if self._wall is None else self._wall()) + self._life),
+            expires_at=int(now + life),
+            valid_until=int(wall + life),
             made_at=self._revocations.date(account.name),
             session=account.session_since if isinstance(account, TokenAccount) else now,
+            login_end=login_end,
         )
+
+    def _read_wall(self) -> float:
+        return self._clock() if self._wall is None else self._wall()
 
     async def _call(self, method: Callable[..., T], *args: object) -> T:
         return await self._run(method, self._opened, *args)
@@ -307,6 +338,12 @@ class IssuedTokens:
         return self._table
 
 
+def _is_last(issued: Issued) -> bool:
+    """Return whether no later token is possible: this one is valid as long as its login."""
+    login_end = issued.account.login_ends_at
+    return login_end is not None and issued.valid_until > login_end - _ROUNDED
+
+
 def _read_row(row: TokenRow) -> Issued:
     account = decode_account(row.account)
     return Issued(
@@ -317,6 +354,7 @@ def _read_row(row: TokenRow) -> Issued:
             account.properties,
             account.kind,
             row.valid_until,
+            row.login_end,
             token_id=row.id.hex(),
             token_issued_at=row.issued_at,
             token_expires_at=row.valid_until,

@@ -24,7 +24,7 @@ _SCHEMA: Final = """
     CREATE TABLE issued (
         id BLOB PRIMARY KEY, login TEXT NOT NULL, account BLOB NOT NULL,
         issued_at REAL NOT NULL, expires_at REAL NOT NULL, valid_until REAL NOT NULL,
-        made_at REAL NOT NULL, session REAL NOT NULL
+        made_at REAL NOT NULL, session REAL NOT NULL, login_end REAL
     ) WITHOUT ROWID;
     CREATE INDEX by_login ON issued (login, issued_at);
     CREATE INDEX by_end ON issued (expires_at);
@@ -33,8 +33,8 @@ _SCHEMA: Final = """
     );
 """
 _FIND: Final = (
-    "SELECT id, login, account, issued_at, expires_at, valid_until, made_at, session "
-    "FROM issued WHERE "
+    "SELECT id, login, account, issued_at, expires_at, valid_until, made_at, session, "
+    "login_end FROM issued WHERE "
 )
 
 
@@ -53,7 +53,7 @@ class TokenRow(NamedTuple):
 
     The first two times are those of the manager's clock; `valid_until` is the time of day that
     callers see, `made_at` is compared with revocation marks, `session` is when the password was
-    checked.
+    checked. `login_end` is the time of day at which the login itself ends, if it does.
     """
 
     id: bytes
@@ -64,6 +64,7 @@ class TokenRow(NamedTuple):
     valid_until: float = 0.0
     made_at: float = 0.0
     session: float = 0.0
+    login_end: float | None = None
 
 
 class TokenChanges(NamedTuple):
@@ -153,7 +154,7 @@ class TokenTable:
         self._connection.execute("DELETE FROM changes WHERE number <= ?", (oldest,))
 
     def _insert(self, row: TokenRow) -> None:
-        self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+        self._connection.execute("INSERT INTO issued VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         self._inserted += 1
         if self._inserted % _SWEEP_EVERY == 0:
             self._sweep(row.issued_at)

@@ -68,6 +68,16 @@ class TokenAccount(Account):
     token_text: str = field(default="", repr=False)
 
 
+def find_login_end(account: Account) -> float | None:
+    """Return when the login of the account ends by itself, whatever is renewed (decision 57).
+
+    Credentials that are not a token of ours are the login itself. None: it has no end.
+    """
+    if account.login_ends_at is not None or isinstance(account, TokenAccount):
+        return account.login_ends_at
+    return account.expires_at
+
+
 class AccountMemo(Generic[V]):
     """Caches a value derived from an account object, while the same object is used again.
 
@@ -96,9 +106,10 @@ class LoginNames:
 
     def get(self, account: Account) -> str:
         """Return the same name for accounts that may share a token, and for no others."""
-        if account.kind in _BY_NAME:
-            return f"{account.kind}:{account.name}"
-        return self._by_content.get(account)
+        is_by_name = account.kind in _BY_NAME
+        name = f"{account.kind}:{account.name}" if is_by_name else self._by_content.get(account)
+        end = find_login_end(account)
+        return name if end is None else f"{name}:{float(end)}"
 
 
 def _name_by_content(account: Account) -> str:

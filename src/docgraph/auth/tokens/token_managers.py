@@ -14,7 +14,7 @@ import jwt
 
 from docgraph.auth.mechanisms.jwt import TokenVerifier
 from docgraph.auth.tokens.account_claims import PropertyNames, build_claims, restore
-from docgraph.auth.tokens.issued import ID_BYTES, Issued, IssuedTokens, UserGone
+from docgraph.auth.tokens.issued import ID_BYTES, Issued, IssuedTokens, LoginEnded, UserGone
 from docgraph.auth.tokens.jwks import Algorithm, FixedKey, KeyRefused
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.sections import JwtTokenManager, RndTokenManager
@@ -73,6 +73,8 @@ class _IssuingManager(TokenManager):
             issued = await (self._issued.renew(account) if renew else self._issued.current(account))
         except UserGone:
             raise Unauthenticated("the user does not exist any more") from None
+        except LoginEnded:
+            raise Unauthenticated("the login has ended") from None
         return self._render(issued)
 
     @abstractmethod

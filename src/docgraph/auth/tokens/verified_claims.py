@@ -75,7 +75,9 @@ class Claims:
             raise TokenRefused("wrong-issuer")
         self._check_audience(claims)
         ends = None if expires is None else expires + self.leeway
-        account = Account(self._read_user(claims), self._read_roles(claims), claims, "jwt", ends)
+        account = Account(
+            self._read_user(claims), self._read_roles(claims), claims, "jwt", ends, expires
+        )
         id = claims.get("jti")
         return Verified(account, expires, issued, id if isinstance(id, str) else None)
 

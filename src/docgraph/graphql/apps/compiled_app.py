@@ -47,6 +47,7 @@ class App:
     """A compiled definition.
 
     `mappings` are by type and field; every field of an object type except Query has one.
+    `is_draft`: the definition is not stored; it may have the `_id` of one that is.
     """
 
     definition: AppDefinition
@@ -60,6 +61,7 @@ class App:
     mode: JsonMode
     faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # types and fields, and why
     problems: tuple[Finding, ...] = ()  # of the parts that are not served
+    is_draft: bool = False
     _views: LruDict[frozenset[str], VisibleApp] = field(
         default_factory=lambda: LruDict(MAX_VIEWS), repr=False, init=False
     )
@@ -212,7 +214,9 @@ def build_app(
     return assemble_app(definition, check(definition, rules), settings)
 
 
-def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphql) -> App:
+def assemble_app(
+    definition: AppDefinition, parts: Examination, settings: Graphql, *, is_draft: bool = False
+) -> App:
     """Build the app of an examined definition; raise `DefinitionError` for its errors."""
     if parts.report.errors or parts.schema is None or parts.document is None:
         raise parts.report.as_error()
@@ -229,6 +233,7 @@ def assemble_app(definition: AppDefinition, parts: Examination, settings: Graphq
         mode=definition.json_mode_or(settings.json_mode),
         faults=parts.faults,
         problems=parts.problems,
+        is_draft=is_draft,
     )
 
 

@@ -102,7 +102,8 @@ class Drafts:
 
     def assemble(self, inspection: Inspection) -> App:
         """Return the app of a definition; raise `DefinitionError` for an invalid one."""
-        return assemble_app(inspection.definition, inspection.parts, self._settings)
+        settings = self._settings
+        return assemble_app(inspection.definition, inspection.parts, settings, is_draft=True)
 
     async def compare(self, document: Document, deadline: Deadline) -> Change:
         """Return what storing the definition would change, apart from its `_etag`."""

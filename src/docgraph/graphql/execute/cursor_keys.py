@@ -6,6 +6,9 @@ app, aggregation or stream shows:
     {_id: "cursors", keys: [<the key>, <the previous one>]}
 
 Of several instances that make one at the same time, the first to insert it wins.
+
+A draft can be made to read a cursor of the app that it resembles, and so compare a hidden sort key
+with values of its own. Cursors of drafts have a key of the instance, which is not stored.
 """
 
 from __future__ import annotations
@@ -37,9 +40,11 @@ class _NoKey(ValueError):
 class KeyRing:
     """Loads the keys of cursors, and makes the first one."""
 
-    def __init__(self, store: Store, settings: Graphql) -> None:
+    def __init__(self, store: Store, settings: Graphql, secret: bytes) -> None:
         self._store = store
+        self.of_drafts: Final = CursorKeys.derive([secret.hex()])
         self._db = settings.db
+        self.definitions: Final = (settings.db, settings.collection)  # the apps with these keys
         texts = [one for one in (settings.cursor_key, settings.previous_cursor_key) if one]
         self._configured = CursorKeys.derive(texts) if settings.cursor_key else None
         self._stored: CursorKeys | None = None

@@ -1,9 +1,9 @@
 """Cursors of connections: sort keys, encrypted and bound to the list that they belong to.
 
 A sort key may be hidden from the caller, so a cursor is encrypted and authenticated (AES-SIV). It
-is bound to the app, the field, its arguments, its order and the visible schema: with anything else
-it is rejected. Equal positions have equal cursors, so that equal responses are equal; the length
-of a cursor shows no more than the order of magnitude of its key.
+is bound to the app, the collection, the field, its arguments, its order and the visible schema:
+with anything else it is rejected. Equal positions have equal cursors, so that equal responses are
+equal; the length of a cursor shows no more than the order of magnitude of its key.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
 from docgraph.graphql.plan.relation import add_paths, cut_path, freeze
 
-_VERSION: Final = 1  # of the binding of cursors
+_VERSION: Final = 2  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound
 _RELOAD_SECONDS: Final = 10.0
 _ONE_PROCESS: Final = CursorKeys([CursorKeys.generate()])  # for executions without a key ring
@@ -148,13 +148,17 @@ class _Positions:
         ring, app = self._run.key_ring, self._run.plan.app
         if ring is None:
             keys = _ONE_PROCESS
+        elif app.app.is_draft:
+            keys = ring.of_drafts
         else:
             keys = await (ring.find() if fresh_seconds is None else ring.find(fresh_seconds))
         given = sorted((n, v) for n, v in self._arguments.items() if n not in _UNBOUND)
+        mapping = self._fetch.mapping
         return Cursors.bind(
             keys,
             _VERSION,
-            str(app.definition.id),
+            (None if ring is None else ring.definitions, freeze(app.definition.id)),
+            (mapping.db, mapping.collection),
             self._fetch.position.coordinates,
             self._order,
             [(name, freeze(value)) for name, value in given],

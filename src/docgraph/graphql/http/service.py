@@ -69,7 +69,7 @@ from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import current
 from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
-from docgraph.runtime import Blocking, Generations, run_blocking
+from docgraph.runtime import Blocking, Generations, Instance, run_blocking
 from docgraph.runtime.sections import Core
 from docgraph.runtime.timeouts import TimeoutWheel
 from docgraph.store import Store
@@ -104,6 +104,7 @@ class GraphqlService(Service):
         core: Core,
         events: Events,
         imagined_requests: DryRun,
+        instance: Instance,
     ) -> None:
         self.max_body_size = config.max_body_size
         self.config = config
@@ -113,7 +114,7 @@ class GraphqlService(Service):
         self._lane = blocking.lane("plan", concurrency=1)
         self._operations = Operations(self._lane)
         self._answers = IntrospectionCache()
-        self._key_ring = KeyRing(store, config)
+        self._key_ring = KeyRing(store, config, instance.secret("draft-cursors"))
         self._wheel = TimeoutWheel()
         self.watch = ChangeWatch(store, config.cache.max_lag_ms)
         max_bytes = config.cache.max_bytes // max(1, core.workers)
@@ -176,14 +177,13 @@ class GraphqlService(Service):
             report_failure(error, exchange)
             raise
 
-    async def run(  # noqa: PLR0913 - what, and how
+    async def run(
         self,
         app: App,
         request: GraphqlRequest,
         exchange: Exchange,
         limits: GraphqlLimits | None = None,
         *,
-        is_draft: bool = False,
         is_explained: bool = False,
         is_free: bool = False,
     ) -> Ran:
@@ -195,7 +195,7 @@ class GraphqlService(Service):
         """
         if not is_free:
             self._check_freedom(app, request, exchange)
-        options = RunOptions(limits, None if is_draft else self._answers)
+        options = RunOptions(limits, None if app.is_draft else self._answers)
         run = self._explain if is_explained else self._run
         return await self._in_time(exchange, run(app, request, exchange, options))
 

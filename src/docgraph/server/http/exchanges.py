@@ -44,6 +44,7 @@ from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.loop_share import LoopShare
 from docgraph.server.fields import RequestIds
+from docgraph.server.host_gate import HostGate
 from docgraph.server.http.bridge import Bridge
 from docgraph.server.http.call import HttpCall
 from docgraph.server.http.message_bodies import IncomingBody
@@ -107,6 +108,11 @@ class Exchanges:
         self._share = LoopShare(_STARTED_PER_TURN)
         self._has_others = settings.core.workers > 1  # a rejected client may reach one with room
         self._proxies = proxies
+        self._hosts = HostGate(settings.core, proxies)
+        self._listeners = {
+            "http": settings.http_listener.host,
+            "https": settings.https_listener.host,
+        }
         self._max_parameters = settings.connection_options.max_parameters
         self._force_compression = settings.core.force_gzip_encoding
         self._context = contextvars.copy_context()
@@ -212,6 +218,8 @@ class Exchanges:
                 body=None if incoming is None else partial(self._read_body, call, incoming, id),
                 connection=connection,
             )
+            known = call.wire.connection
+            self._hosts.check(headers.get("host"), known, self._listeners[known.scheme])
         except DocgraphError as error:
             path = cut_unreadable(head.path)
             request = Request(head.method, path, headers=headers, connection=connection)

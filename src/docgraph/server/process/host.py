@@ -46,6 +46,7 @@ from docgraph.runtime import Generations, Instance, create_instance
 from docgraph.runtime.native import name_lane
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
+from docgraph.server.host_gate import HostGate
 from docgraph.server.http.exchanges import Application
 from docgraph.server.prepare import (
     LoadedConfiguration,
@@ -65,6 +66,7 @@ from docgraph.server.process.serving import HttpServer, Stop, serve_process
 from docgraph.server.process.sockets import ListeningSocket, open_listeners, open_probe_listener
 from docgraph.server.process.tls import build_context
 from docgraph.server.process.workers import ProcessHooks, Supervisor, WorkerForker, new_loop
+from docgraph.server.proxies import TrustedProxies
 from docgraph.server.services.sections import DatabaseProbe
 from docgraph.server.settings import ServerSettings
 from docgraph.store.driver.client import BlockingPing, find_longest_wait
@@ -198,7 +200,8 @@ def answering_probes(
     prepared: LoadedConfiguration, forker: WorkerForker | None, address: str
 ) -> Iterator[HealthState | None]:
     """Answer health checks in this process, if configured."""
-    options, probe = prepared.config.get(Core).probe_listener, prepared.config.get(DatabaseProbe)
+    core, probe = prepared.config.get(Core), prepared.config.get(DatabaseProbe)
+    options = core.probe_listener
     if forker is None or not options.is_on:
         yield None
         return
@@ -208,7 +211,9 @@ def answering_probes(
     health = HealthState(forker.pulses, check.read)
     render = prometheus.render if options.metrics else None
     listener = open_probe_listener(options)
-    server = ProbeServer(listener.socket, health, render, prometheus.CONTENT_TYPE)
+    gate = HostGate(core, TrustedProxies(core.trusted_proxies))
+    check_host = partial(gate.check, listener=options.host)
+    server = ProbeServer(listener.socket, health, render, prometheus.CONTENT_TYPE, check_host)
     check.start()
     server.start()
     emit(ProbesStarted(listener.url))

@@ -19,8 +19,12 @@ from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
+from docgraph.exchange import Connection
+from docgraph.server.host_gate import Misdirected
 from docgraph.store.driver.client import BlockingPing
 from docgraph.store.driver.connection_status import ELECTING
+
+CheckHost = Callable[[str | None, Connection], None]  # raises `Misdirected`
 
 _TURNS_WITHIN: Final = 30.0  # seconds; an instance without a turn of any event loop hangs
 _ACCEPTS_WITHIN: Final = 10.0  # seconds; a worker without a turn accepts no connection
@@ -164,10 +168,11 @@ class _Rejected(Exception):
 
 
 class _Request(NamedTuple):
-    """The path of a request, and whether its response has a content."""
+    """The path of a request, whether its response has a content, and its header Host."""
 
     path: str
     has_content: bool
+    host: str | None
 
 
 def parse_request(head: bytes) -> _Request:
@@ -179,23 +184,27 @@ def parse_request(head: bytes) -> _Request:
         raise _Rejected(400, "this is not a request of HTTP/1.1")
     names = [field[1].lower() for field in fields if field is not None]
     lengths = [field[2].strip() for field in fields if field and field[1].lower() == _LENGTH]
-    if names.count(b"host") != 1 and not (matched[3] == b"0" and b"host" not in names):
+    hosts = [
+        field[2].decode("latin-1") for field in fields if field and field[1].lower() == b"host"
+    ]
+    if len(hosts) != 1 and not (matched[3] == b"0" and not hosts):
         raise _Rejected(400, "a request has one header Host")
     method, target = matched[1].decode(), matched[2].decode()
     if method not in ("GET", "HEAD"):
         raise _Rejected(_NOT_ALLOWED, "only GET and HEAD are allowed")
     if b"transfer-encoding" in names or any(length != b"0" for length in lengths):
         raise _Rejected(400, "requests with a body are not accepted")
-    return _Request(target.partition("?")[0], method != "HEAD")
+    return _Request(target.partition("?")[0], method != "HEAD", *(hosts or [None]))
 
 
 class _Visitor:
     """One connection."""
 
-    __slots__ = ("deadline", "output", "received", "request", "socket")
+    __slots__ = ("deadline", "output", "peer", "received", "request", "socket")
 
-    def __init__(self, connection: socket.socket, deadline: float) -> None:
+    def __init__(self, connection: socket.socket, peer: Connection, deadline: float) -> None:
         self.socket = connection
+        self.peer = peer
         self.deadline = deadline
         self.received = b""
         self.request: _Request | None = None
@@ -214,11 +223,13 @@ class ProbeServer:
         state: HealthState,
         render_metrics: Callable[[], bytes] | None = None,
         metrics_type: str = "",
+        check_host: CheckHost = lambda host, peer: None,
     ) -> None:
         self.state = state
         self._listener = listener
         self._render_metrics = render_metrics
         self._metrics_type = metrics_type
+        self._check_host = check_host
         self._metrics: bytes | None = None
         self._awaiting: list[_Visitor] = []  # metrics, which another thread renders
         self._visitors: dict[_Visitor, None] = {}  # the oldest first
@@ -268,7 +279,8 @@ class ProbeServer:
     def _accept(self) -> None:
         for _ in range(_MAX_CONNECTIONS):
             try:
-                connection, _ = self._listener.accept()
+                connection, client = self._listener.accept()
+                peer = Connection(client[:2], connection.getsockname()[:2])
             except BlockingIOError:
                 return
             except OSError as error:
@@ -280,7 +292,7 @@ class ProbeServer:
             connection.setblocking(False)
             if len(self._visitors) >= _MAX_CONNECTIONS:
                 self._drop(next(iter(self._visitors)))
-            visitor = _Visitor(connection, time.monotonic() + _SECONDS)
+            visitor = _Visitor(connection, peer, time.monotonic() + _SECONDS)
             self._visitors[visitor] = None
             self._selector.register(visitor, selectors.EVENT_READ, visitor)
 
@@ -326,9 +338,12 @@ class ProbeServer:
             if not end or len(head) > _MAX_HEAD:
                 raise _Rejected(431, f"the head has more than {_MAX_HEAD} bytes")
             visitor.request = parse_request(head)
+            self._check_host(visitor.request.host, visitor.peer)
             health = self._find_health(visitor.request.path)
         except _Rejected as rejected:
             health = rejected.health
+        except Misdirected as error:
+            health = Health(error.status, error.message)
         if health is None:
             self._awaiting.append(visitor)
             if len(self._awaiting) == 1:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from docgraph.auth.tokens import table
-from docgraph.auth.tokens.issued import IssuedTokens, UserGone
+from docgraph.auth.tokens.issued import IssuedTokens, LoginEnded, UserGone
 from docgraph.auth.tokens.revocation import Revocations
 from docgraph.auth.tokens.table import TokenTable
 from docgraph.auth.tokens.token import TokenAccount
@@ -383,3 +383,85 @@ async def test_a_password_gets_a_session_that_has_half_of_its_age_before_it(worl
     new = await worker.current(ADA)
     assert new.id != old.id
     assert new.account.session_since == world.clock.now
+
+
+def foreign(world: World, seconds: float, **parts: Any) -> Account:
+    """The account of a login that ends by itself after so many seconds."""
+    end = world.clock.now + seconds
+    return Account("eve", ("user",), {"sub": "eve"}, login_ends_at=end, **parts)
+
+
+@pytest.mark.parametrize("kind", ["jwt", "identity", "database", "plugin"])
+async def test_no_token_outlives_a_login_that_has_an_end(
+    world: World, workers: list[IssuedTokens], kind: str
+) -> None:
+    """Decision 57: neither the first token, nor a renewed one, nor the next one before its end."""
+    eve = foreign(world, 1000.5, kind=kind)
+    world.users["eve"] = Account("eve", ("user",), {"sub": "eve"}, kind)
+    ends = present(eve.login_ends_at)
+    issued = await workers[0].current(eve)
+    for pause in (850, 50, 50, 40, 8):
+        world.clock.now += pause
+        renewed = await workers[0].renew(issued.account)
+        issued = await workers[1].current(renewed.account)
+        for one in (renewed, issued):
+            assert one.account.login_ends_at == ends
+            assert one.expires_at <= ends
+            assert max(present(one.account.expires_at), one.valid_until) <= ends
+    world.clock.now = ends
+    assert await workers[1].find(issued.id) is None
+    for account in (eve, issued.account):
+        for request in (workers[0].current, workers[0].renew):
+            with pytest.raises(LoginEnded):
+                await request(account)
+
+
+async def test_the_last_token_of_a_login_is_given_out_until_its_end(
+    world: World, workers: list[IssuedTokens]
+) -> None:
+    """No request of the last minute makes another one, which could not be valid longer."""
+    eve = foreign(world, 30.4, kind="jwt")
+    ids = set()
+    for _ in range(20):
+        ids |= {(await worker.current(eve)).id for worker in workers}
+        world.clock.now += 1.4
+    assert len(ids) == 1
+
+
+async def test_logins_of_different_ends_share_no_token(
+    world: World, workers: list[IssuedTokens]
+) -> None:
+    """A signed token has few claims, by which two logins may look alike."""
+    world.users["eve"] = Account("eve", (), {}, "jwt")
+    ends = [present(foreign(world, seconds).login_ends_at) for seconds in (100, 500)]
+    issued = [
+        await workers[0].current(
+            TokenAccount("eve", (), {}, "jwt", end, end, token_id=f"{end}", token_expires_at=end)
+        )
+        for end in ends
+    ]
+    assert [one.expires_at for one in issued] == ends
+
+
+async def test_credentials_that_expire_are_a_login_with_an_end(
+    world: World, workers: list[IssuedTokens]
+) -> None:
+    """An authenticator of a plugin may say only when they expire; a token of ours is no login."""
+    end = world.clock.now + 100
+    expiring = Account("eve", (), {}, "plugin", expires_at=end)
+    assert (await workers[0].current(expiring)).expires_at == end
+    token = await workers[0].current(ADA)
+    world.clock.now += LIFE - 30
+    assert (await workers[0].current(token.account)).expires_at == int(world.clock.now + LIFE)
+
+
+async def test_a_login_ends_by_the_time_of_day_also_where_tokens_are_measured(
+    world: World,
+) -> None:
+    day = Clock()
+    worker = await world.open(wall=day)
+    issued = await worker.current(foreign(world, 600, kind="jwt"))
+    day.now -= 3600
+    assert worker.find_end(issued) <= present(issued.account.login_ends_at)
+    day.now += 3600 + 600
+    assert await worker.find(issued.id) is None

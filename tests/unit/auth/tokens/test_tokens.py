@@ -98,7 +98,8 @@ def test_a_signed_token_carries_id_and_roles_and_nothing_else_unless_listed(
     """Decision 19."""
     claims = sign(account)
     assert claims.keys() == CLAIMS
-    assert claims["docgraph"] == {"kind": account.kind, "at": 7.5}
+    end = {"until": None} if account.kind == "jwt" else {}
+    assert claims["docgraph"] == {"kind": account.kind, "at": 7.5, **end}
     restored = read(claims).account
     assert (restored.name, restored.roles, restored.kind) == (
         account.name,
@@ -115,6 +116,26 @@ def test_listed_properties_come_back_as_they_were(account: Account) -> None:
     for name, value in account.properties.items():
         assert restored.properties[name] == value
         assert type(restored.properties[name]) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "own", "end"),
+    [
+        ("jwt", {"until": 5.5}, 5.5),
+        ("jwt", {"until": None}, None),
+        ("jwt", {}, 9.0),  # of a version that did not carry the end of the login
+        ("plugin", {"until": 5}, 5.0),
+        ("database", {}, None),
+    ],
+)
+def test_the_end_of_the_login_is_carried(kind: str, own: dict[str, Any], end: float | None) -> None:
+    """Decision 57: None means that the token may be renewed for ever, `exp` (9) that it is not."""
+    claims = sign(Account("eve", (), {}, kind))
+    claims["docgraph"] = {"kind": kind, "at": 7.5, **own}
+    restored = read(claims).account
+    assert isinstance(restored, TokenAccount)
+    assert restored.login_ends_at == end
+    assert build_claims(restored, PropertyNames())["docgraph"].get("until") == end
 
 
 def test_an_id_that_is_not_the_name_is_always_carried() -> None:

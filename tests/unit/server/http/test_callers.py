@@ -9,13 +9,13 @@ from docgraph.server.fields import RequestIds
 from docgraph.server.proxies import TrustedProxies
 
 
-def test_generated_ids_are_short_and_differ() -> None:
-    ids = RequestIds()
+def test_generated_ids_are_short_and_say_nothing_about_others() -> None:
+    """Neither how many requests there were, nor the id of another one."""
+    ids = [one.generate() for one in (RequestIds(), RequestIds()) for _ in range(200)]
 
-    first, second = ids.trace([])[0], ids.trace([])[0]
-
-    assert first != second
-    assert len(first) < 20
+    assert len(set(ids)) == len(ids)
+    assert {len(id) for id in ids} == {24}
+    assert all(len(set(digits)) > 8 for digits in zip(*ids, strict=True))
 
 
 def test_an_id_is_not_taken_from_a_header_that_is_not_listed() -> None:
@@ -51,12 +51,9 @@ def test_an_unsafe_id_is_neither_used_nor_sent_back(value: bytes) -> None:
     assert fields == [b"X-Request-Id: %s\r\n" % id.encode()]
 
 
-def _resolve(
-    proxies: list[str], peer: str, *forwarded: str, proto: str | None = None
-) -> tuple[str, str]:
+def _resolve(proxies: list[str], peer: str, *forwarded: str, proto: str = "") -> tuple[str, str]:
     raw = [(b"x-forwarded-for", value.encode()) for value in forwarded]
-    if proto is not None:
-        raw.append((b"x-forwarded-proto", proto.encode()))
+    raw += [(b"x-forwarded-proto", value.encode()) for value in proto.split()]
     client, scheme = TrustedProxies(proxies).resolve((peer, 4711), "http", Headers(raw))
     assert client is not None
     return client[0], scheme
@@ -91,6 +88,9 @@ def test_the_scheme_is_believed_from_a_trusted_proxy_only() -> None:
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="wss")[1] == "https"  # what it is, not how
     assert _resolve(["10.0.0.1"], "10.0.0.1", proto="gopher")[1] == "http"
     assert _resolve(["10.0.0.1"], "10.0.0.2", proto="https")[1] == "http"
+    # The client has sent the first one, and the proxy has added the last.
+    assert _resolve(["10.0.0.1"], "10.0.0.1", proto="https http")[1] == "http"
+    assert _resolve(["10.0.0.1"], "10.0.0.1", proto="http https")[1] == "https"
 
 
 @pytest.mark.parametrize(

@@ -36,12 +36,12 @@ async def test_a_request_of_a_connection_that_was_reset_before_it_was_accepted_i
         address = listener.getsockname()
         for _ in range(3):
             with socket.create_connection(address) as gone:
-                gone.sendall(build_request("GET", "/gone"))
+                gone.sendall(build_request("GET", "/gone", host="localhost"))
                 gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_AT_CLOSE)
         server = await loop.create_server(lambda: HttpProtocol(state, loop), sock=listener)
         try:
             reader, writer = await asyncio.open_connection(*address)
-            writer.write(build_request("GET", "/here"))
+            writer.write(build_request("GET", "/here", host="localhost"))
             await reader.readuntil(b"\r\n\r\n")
             writer.close()
             await writer.wait_closed()
