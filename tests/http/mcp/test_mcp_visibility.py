@@ -216,7 +216,7 @@ async def test_a_denied_use_of_an_app_is_logged_and_listing_apps_is_not(service:
 
     with listening(AccessDenied) as denied:
         await use(service, "run_query", READER, app="vault", query="{ treasure { _id } }")
-    assert [one.reason for one in denied] == ["no allower approved the request"]
+    assert [one.reason for one in denied] == ["no rule matches"]
 
 
 @pytest.mark.parametrize(
@@ -256,13 +256,14 @@ async def test_a_resource_of_another_app_is_as_unknown_as_one_that_never_was(
     assert '"code":-32002,"message":"Resource not found"' in texts.pop()
 
 
-async def test_who_may_not_speak_to_the_endpoint_gets_no_answer(service: Service) -> None:
+async def test_callers_without_permission_for_the_endpoint_get_403(service: Service) -> None:
     await remove_rules(service, _id="agents")
     await allow(service, "path-prefix('/mcp')", "reader", "editor", _id="agents")
     try:
         assert (await ask(service, "tools/list", None, NOBODY)).status == 401
         refused = await ask(service, "tools/list", None, STRANGER)
-        assert (refused.status, refused.text) == (403, "")
+        error = refused.json["error"]
+        assert (refused.status, error["data"]) == (403, {"code": "forbidden"})
         assert (await ask(service, "tools/list", None, READER)).status == 200
     finally:
         await allow(service, "path-prefix('/mcp')", "$unauthenticated", _id="agents")
