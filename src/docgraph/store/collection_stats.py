@@ -191,6 +191,17 @@ class CollectionStats:
     async def exists(self, db: str, collection: str) -> bool | None:
         """Return whether the collection or view exists; not cached."""
         check_namespace(db, collection)
+        names = await self._list_existing(db, [collection])
+        return None if names is None else bool(names)
+
+    async def find_missing(self, db: str, collections: Sequence[str]) -> frozenset[str]:
+        """Return which collections do not exist, if the database answers; not cached."""
+        for collection in collections:
+            check_namespace(db, collection)
+        names = await self._list_existing(db, collections)
+        return frozenset() if names is None else frozenset(collections).difference(names)
+
+    async def _list_existing(self, db: str, collections: Sequence[str]) -> list[str] | None:
         database = self._commands.client.get_database(db)
         seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
         try:
@@ -198,12 +209,12 @@ class CollectionStats:
                 names = await self._commands.within(
                     seconds,
                     lambda: database.list_collection_names(
-                        filter={"name": collection}, comment=seen.comment
+                        filter={"name": {"$in": [*collections]}}, comment=seen.comment
                     ),
                 )
         except DocgraphError:
             return None
-        return bool(names)
+        return names
 
     async def refuses_operator(self, name: str, kind: str, place: CollectionName) -> bool:
         """Return whether the database has no such operator; checked once for each."""
