@@ -65,6 +65,13 @@ class Core(Section, frozen=True):
     data_directory: Annotated[
         FilePath, Meta(description="where the embedded MongoDB keeps its data")
     ] = "./data"
+    embedded_port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None,
+        Meta(
+            description="port of the embedded MongoDB on 127.0.0.1, also for existing data; "
+            "without one, that of the first start, which is random"
+        ),
+    ] = None
     plugins_directory: Annotated[
         PluginsDirectory,
         Meta(description="where plugins are looked for; relative to the configuration file"),

@@ -18,7 +18,7 @@ from itertools import count
 
 from docgraph import __version__
 from docgraph.config import ConfigTree
-from docgraph.embedded import EmbeddedMongo, Keeper
+from docgraph.embedded import EmbeddedMongo, Keeper, MongodOptions
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
 from docgraph.observe.engine_events import (
     CertificateLoaded,
@@ -178,7 +178,9 @@ def open_database(
     if configured is not None:
         yield configured
         return
-    mongo = EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say)
+    core = prepared.config.get(Core)
+    options = MongodOptions(port=core.embedded_port)
+    mongo = EmbeddedMongo(core.data_directory, options=options, on_progress=say)
     keeper = Keeper(mongo, on_disk_full)
     if ending is not None:
         ending.database = keeper
