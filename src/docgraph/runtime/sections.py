@@ -111,8 +111,8 @@ class Core(Section, frozen=True):
     workers_scheduler_parallelism: Annotated[
         int,
         Meta(
-            description="threads of a worker process for work that computes; 0 or less means 1.5 "
-            "times the core count",
+            description="threads of a worker process for computing of docgraph itself, not for "
+            "services of plugins that block; 0 or less means 1.5 times the core count",
             ge=-1024,
             le=1024,
         ),

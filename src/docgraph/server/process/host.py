@@ -27,6 +27,7 @@ from docgraph.observe.engine_events import (
     WorkerLost,
 )
 from docgraph.observe.events import (
+    ConfigWarning,
     DatabaseFound,
     DatabaseLost,
     DatabaseRefused,
@@ -75,7 +76,7 @@ OnReady = Callable[[Sequence[str], str], None]
 # All workers use the same database, database user and files: one of them reports about these.
 _ONCE = (
     *(DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted),
-    *(CertificateLoaded, ReloadFailed, FewDescriptors),
+    *(CertificateLoaded, ReloadFailed, FewDescriptors, ConfigWarning),
 )
 
 
