@@ -16,11 +16,7 @@ from tests.process.harness import Server, run_server
 
 @pytest.fixture(scope="module")
 def server(mongo_uri: str) -> Iterator[Server]:
-    others = {
-        "mongo": {"enabled": False},
-        "mclient": {"connection-string": mongo_uri},
-        "graphql": {"app-def-cache-ttl": 5000},  # deprecated: a warning
-    }
+    others = {"mongo": {"enabled": False}, "mclient": {"connection-string": mongo_uri}}
     with run_server(merge(QUIET, REALM, DIGEST, others), workers=2) as server:
         yield server
 
@@ -47,9 +43,3 @@ def test_count_is_accepted_once_over_all_workers(server: Server) -> None:
     authorization = answer(ask(server), uri="/ping")
     statuses = Counter(server.get("/ping", authorization=authorization).status for _ in range(100))
     assert statuses == {200: 1, 401: 99}
-
-
-def test_a_warning_about_the_configuration_is_logged_once(server: Server) -> None:
-    """Both workers read it; the first reports."""
-    paths = [one["path"] for one in server.named("config-warning")]
-    assert paths.count("/graphql/app-def-cache-ttl") == 1

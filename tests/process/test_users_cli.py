@@ -343,12 +343,12 @@ def test_properties_are_stored_with_a_user_and_changed_later(commands: Commands)
     assert (changed["tenant"], changed["roles"], "level" in changed) == ("blue", ["editor"], False)
     assert changed["password"] == stored["password"]
 
-    for options, reason in (
+    for refused, reason in (
         (("--property", "password=x"), "users passwd"),
         (("--without", "_id"), "the id of a user cannot be changed"),
         (("--property", 'roles=["admin"]'), "the root role cannot be given"),
     ):
-        assert reason in commands.run("set", "ada", *options, code=1).stderr
+        assert reason in commands.run("set", "ada", *refused, code=1).stderr
     assert commands.users.find_one() == changed
     missing = commands.run("set", "eve", "--property", "tenant=red", code=1)
     assert "there is no user 'eve'" in missing.stderr
