@@ -10,10 +10,9 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from graphql import GraphQLSchema
-
 from docgraph.config.nearest import list_nearest
 from docgraph.exchange.errors import NotFound
+from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.errors import GraphqlError, OperationRefused
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.mcp.rpc import McpCall
@@ -34,12 +33,12 @@ _UNKNOWN: Final = tuple(
 )
 
 
-def find_hint(error: GraphqlError, schema: GraphQLSchema) -> str | None:
+def find_hint(error: GraphqlError, app: VisibleApp) -> str | None:
     """Return the nearest names for the one that the error is about, if it is about one."""
     for pattern in _UNKNOWN:
         if found := pattern.search(error.message):
             parts = found.groupdict()
-            names = _list_names(schema, parts["type"], parts.get("field"))
+            names = _list_names(app, parts["type"], parts.get("field"))
             rest = f"get_schema shows {parts['type']}"
             return _suggest(parts["name"], names, rest) if names else None
     return None
@@ -51,9 +50,9 @@ async def add_hint(
     """Return the refusal with a hint, for a caller who may read the schema."""
     if refusal.hint is not None or not access.graphql.may_introspect(session.exchange.account):
         return refusal
-    schema = (await access.view(session)).schema
+    app = await access.view(session)
     hinted = OperationRefused(refusal.errors)  # other requests may have received this one
-    hinted.hint = find_hint(refusal.errors[0], schema)
+    hinted.hint = find_hint(refusal.errors[0], app)
     return hinted
 
 
@@ -68,9 +67,9 @@ async def hint_at_apps(call: McpCall, access: AppAccess, uri: str) -> NotFound:
     return NotFound("GraphQL app not found", hint=hint)
 
 
-def _list_names(schema: GraphQLSchema, type_name: str, field: str | None) -> Collection[str]:
+def _list_names(app: VisibleApp, type_name: str, field: str | None) -> Collection[str]:
     """Return the fields or values of a type, or the arguments of one of its fields."""
-    type_ = schema.get_type(type_name)
+    type_ = app.schema.get_type(type_name)
     members = getattr(type_, "values", None) or getattr(type_, "fields", None) or {}
     if field is not None:
         members = getattr(members.get(field), "args", {})

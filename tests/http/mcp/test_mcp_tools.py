@@ -660,7 +660,7 @@ async def test_calls_are_told_with_tool_app_and_account(service: Service) -> Non
 @pytest.mark.parametrize(
     ("query", "variables", "hint"),
     [
-        ("{ filmz { title } }", {}, "did you mean 'films' or 'film'? get_schema shows Query"),
+        ("{ filmz { title } }", {}, "did you mean 'film' or 'films'? get_schema shows Query"),
         ("{ films { titel } }", {}, "did you mean 'title'? get_schema shows Film"),
         ("{ films { zzz } }", {}, "there are: _id, title, text, genre, actors"),
         ("{ films(genra: 1) { title } }", {}, "did you mean 'genre'? get_schema shows Query"),

@@ -159,8 +159,9 @@ async def _find_missing(reports: Sequence[Report], store: Store) -> Answers:
             wanted.setdefault(one.db, {})[one.collection] = replace(one, where="")
     answers: Answers = {}
     for db, questions in wanted.items():
-        missing = await store.stats.find_missing(db, list(questions))
-        answers |= {one: one if name in missing else None for name, one in questions.items()}
+        existing = await store.stats.find_existing(db, list(questions))
+        present = set(questions) if existing is None else set(existing)
+        answers |= {one: None if name in present else one for name, one in questions.items()}
     return answers
 
 
