@@ -47,9 +47,10 @@ Every error has a code for programs to rely on: it is never renamed and never ge
 | an answer to an agent (`/mcp`) | `error.data.code`, and in the results of tools as in GraphQL |
 | the log | `error` of `request-finished` |
 
-Unauthenticated callers, and those without permission, get 401 or 403 without a body: they learn
-the status only. An error whose cause is not for callers carries an `id`; the log has the rest under
-that `id`. Change streams end with [reasons of their own](streams.md#the-end).
+401 `unauthenticated` and 403 `forbidden` have the same body for every path, app and rule, existing
+or not: they never say why. `docgraph access explain` does. An error whose cause is not for callers
+carries an `id`; the log has the rest under that `id`. Change streams end with
+[reasons of their own](streams.md#the-end).
 
 """
 

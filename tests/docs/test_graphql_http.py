@@ -15,10 +15,8 @@ from docgraph.variables.errors import NotBound, UnusableValue
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/reference/graphql-http.md").read_text()
-# Not made by the GraphQL endpoint: other services, the protocol layer, or without a body.
+# Not made by the GraphQL endpoint: other services, or the protocol layer.
 ELSEWHERE = {
-    "unauthenticated",
-    "forbidden",
     "outcome-unknown",
     "conflict",
     "precondition-failed",

@@ -60,7 +60,7 @@ def save(directory: Path, name: str, content: Any) -> Path:
 # --- check ----------------------------------------------------------------------------------------
 
 
-def test_check_of_a_good_definition_is_silent_about_the_database(
+def test_check_of_a_file_needs_no_database_and_says_that_it_asked_none(
     commands: Commands, tmp_path: Path
 ) -> None:
     """Validation without a server; no database is needed."""
@@ -70,7 +70,9 @@ def test_check_of_a_good_definition_is_silent_about_the_database(
     done = nowhere.run("apps", "check", str(file))
 
     assert done.stdout == ""
-    assert done.stderr == f"{file}: fine\n"
+    fine, note = done.stderr.splitlines()
+    assert fine == f"{file}: fine"
+    assert "the database was not checked: --database" in note
 
 
 def test_check_names_every_mistake_with_its_place_and_the_way_out(
@@ -306,7 +308,8 @@ def test_check_with_the_database_and_apply_say_which_collections_are_missing(
     asked = commands.run("apps", "check", str(file), "--database")
     applied = commands.run("apps", "apply", str(file))
 
-    assert alone.stderr == f"{file}: fine\n"
+    assert alone.stderr.startswith(f"{file}: fine\nthe database was not checked: ")
+    assert "was not checked" not in asked.stderr
     assert missing in asked.stderr
     assert missing in applied.stderr
     assert "fine" not in asked.stderr

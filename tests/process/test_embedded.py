@@ -639,3 +639,26 @@ ctypes.CDLL(None).pthread_exit(None)
         finally:
             process.kill()
         assert await_end(process.pid, 60)
+
+
+# --- a port of the user's choice ------------------------------------------------------------------
+
+
+def test_a_chosen_port_is_used_also_for_existing_data_and_never_replaced(
+    used: EmbeddedMongo, past: Past, options: MongodOptions
+) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        chosen = EmbeddedMongo(used.directory, options=replace(options, port=port))
+        other.listen()
+        error = refusal(chosen)
+        assert error.message == f"port {port}, which is set for the embedded MongoDB, is in use"
+        assert "core.embedded-port" in present(error.hint)
+    assert port != past.port
+    with ended(chosen):
+        uri = chosen.start()
+        assert (chosen.port, count(uri)) == (port, 1)
+        with MongoClient[dict[str, Any]](uri) as client:
+            config = client.admin.command("replSetGetConfig")["config"]
+    assert [one["host"] for one in config["members"]] == [f"127.0.0.1:{port}"]

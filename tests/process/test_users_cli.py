@@ -323,3 +323,33 @@ def test_the_guard_counts_over_both_workers(commands: Commands) -> None:
         (event, *_) = eventually(lambda: server.named("logins-blocked"))
         assert (event["scope"], event["user"]) == ("address-and-user", "ada")
         assert "wrong1" not in "".join(server.errors)
+
+
+# --- properties -----------------------------------------------------------------------------------
+
+
+def test_properties_are_stored_with_a_user_and_changed_later(commands: Commands) -> None:
+    given = ("tenant=red", 'regions=["north"]', "address.city=Bern", 'code="007"', "level=7")
+    options = [option for one in given for option in ("--property", one)]
+    commands.run("add", "ada", "--role", "user", *options, typed="secret word\n")
+    stored = commands.users.find_one()
+    assert (stored["tenant"], stored["regions"], stored["code"]) == ("red", ["north"], "007")
+    assert (stored["address"], stored["level"]) == ({"city": "Bern"}, 7)
+
+    change = ("--property", "tenant=blue", "--property", 'roles=["editor"]', "--without", "level")
+    done = commands.run("set", "ada", *change)
+    assert "changed tenant, roles, level of 'ada'" in done.stderr
+    changed = commands.users.find_one()
+    assert (changed["tenant"], changed["roles"], "level" in changed) == ("blue", ["editor"], False)
+    assert changed["password"] == stored["password"]
+
+    for refused, reason in (
+        (("--property", "password=x"), "users passwd"),
+        (("--without", "_id"), "the id of a user cannot be changed"),
+        (("--property", 'roles=["admin"]'), "the root role cannot be given"),
+    ):
+        assert reason in commands.run("set", "ada", *refused, code=1).stderr
+    assert commands.users.find_one() == changed
+    missing = commands.run("set", "eve", "--property", "tenant=red", code=1)
+    assert "there is no user 'eve'" in missing.stderr
+    commands.run("set", "ada", code=2)

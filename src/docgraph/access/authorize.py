@@ -69,6 +69,7 @@ class Authorization:
         if not secured or exchange.request.method == "OPTIONS":
             return _OPEN
         failure: StoreError | None = None
+        denial = NO_APPROVAL
         for allower in self.allowers:
             if exchange.account is None and _requires_authentication(allower, exchange):
                 continue
@@ -81,9 +82,11 @@ class Authorization:
                 decision = _read_failure(error, allower)
             if decision.allowed:
                 return _sign(decision, allower)
+            if decision.authorizer and denial is NO_APPROVAL:  # rules sign their reason
+                denial = decision
         if failure is not None:
             raise failure
-        return NO_APPROVAL
+        return denial
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Return whether the caller is not authenticated and this request requires it."""

@@ -230,7 +230,9 @@ class Explainer:
             elif decided:
                 outcome = "would match, and comes later"
             else:
-                outcome, decided = "decides", True
+                reason = (await self._book.build_match(rule, view)).reason
+                outcome = f"decides, and denies: {reason}" if reason else "decides"
+                decided = True
             considered.append(_consideration(rule, outcome, failed))
         return tuple(considered)
 

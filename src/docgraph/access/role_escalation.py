@@ -285,6 +285,12 @@ class RootRoleGuard(DataInterceptor):
             return False
         return resource.is_in(self._users.users_db, self._users.users_collection)
 
+    def gives_root_role(self, write: Write) -> bool:
+        """Return whether the write could give the root role, for commands that must not."""
+        if self._role is None or self._place is None:
+            return False
+        return may_give(write, self._role, self._place)
+
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:

@@ -187,7 +187,9 @@ async def _render(template: Template | None, place: str, view: RequestView) -> A
     try:
         return template.render(Scope(variables=variables))
     except NotBound as error:
-        raise Unresolved(f"mongo.{place} needs {error.name}, which has no value") from None
+        is_of_user = error.name.startswith("@user") and view.request.account is not None
+        lack = "this user does not have" if is_of_user else "has no value"
+        raise Unresolved(f"mongo.{place} needs {error.name}, which {lack}") from None
     except (QueryError, SecurityViolation) as error:
         raise Unresolved(f"mongo.{place} cannot be resolved: {error.message}") from None
 

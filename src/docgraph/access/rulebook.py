@@ -39,7 +39,6 @@ from docgraph.store import Store
 from docgraph.variables import Flaw, Resolvers
 
 _KEPT_LISTS: Final = 1000
-_NO_RULE: Final = Decision(False, "no rule matches")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ class RuleBook:
             except Exception:  # it needs a value, or fails: `is_met` finds out
                 met = await self.is_met(rule, view)
             if met:
-                return await self._build_match(rule, view)
+                return await self.build_match(rule, view)
         return None
 
     async def is_met(self, rule: Rule, view: RequestView) -> bool:
@@ -192,7 +191,8 @@ class RuleBook:
             emit(PluginFailed("aclRules", f"the predicate of {rule}", error))
             return ()
 
-    async def _build_match(self, rule: Rule, view: RequestView) -> Match:
+    async def build_match(self, rule: Rule, view: RequestView) -> Match:
+        """Return the match of a rule whose predicate is true."""
         try:
             permission = await resolve_conditions(rule.conditions, rule.label, view)
         except Unresolved as error:
@@ -204,9 +204,10 @@ class RuleBook:
         """Return the decision of the authorizer that owns the source."""
         match = await self.match(exchange)
         if match is None:
-            return _NO_RULE
+            return Decision(False, "no rule matches", authorizer)
         if match.permission is None:
-            return Decision(False, f"the rule {match.rule} matches, and {match.reason}")
+            reason = f"the rule {match.rule} matches, but {match.reason}"
+            return Decision(False, reason, authorizer)
         if match.rule.source is not source:
             return Decision(False, f"the rule {match.rule} decides, which is not of the {source}")
         return Decision(True, f"the rule {match.rule} matches", authorizer, match.permission)

@@ -71,6 +71,7 @@ class AuthenticateStage:
         if "no-auth-challenge" in request.headers or "noauthchallenge" in request.query:
             return Unauthenticated("authentication required")
         offered = [value for one in self._mechanisms for value in one.challenge(exchange)]
+        offered.sort(key=lambda value: not value.startswith("Digest "))  # clients take the first
         unique = dict.fromkeys(offered)  # basic and token-basic have the same challenge
         return Unauthenticated(
             "authentication required", headers=[("WWW-Authenticate", value) for value in unique]

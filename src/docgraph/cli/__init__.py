@@ -41,7 +41,7 @@ COMMANDS = {
     "top": "Show the commands that the database executes for GraphQL operations.",
     "streams": "Follow the change streams of collections.",
     "mcp": "Offer the apps to an agent on stdin and stdout, under the rules of a user.",
-    "users": "Add, list and remove the users of dbRealmAuthenticator.",
+    "users": "Add, list, change and remove the users of dbRealmAuthenticator.",
     "acl": "Add, list, check and remove permission rules.",
     "access": "Explain what callers may do and see.",
     "export": "Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.",

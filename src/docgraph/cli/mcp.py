@@ -9,7 +9,7 @@ import click
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.config import ConfigSources
 from docgraph.exchange import Account, StartupError
-from docgraph.exchange.errors import Forbidden
+from docgraph.exchange.errors import NotFound
 
 if TYPE_CHECKING:
     from docgraph.mcp.sections import Mcp
@@ -40,7 +40,7 @@ async def _serve(bench: Docgraph, settings: Mcp, user: str) -> None:
     async def find_account() -> Account:
         account = await _find_user(bench, user)
         if account is None:
-            raise Forbidden(f"there is no user {user!r}")
+            raise NotFound(f"there is no user {user!r}")
         return account
 
     values = bench.plugins.values

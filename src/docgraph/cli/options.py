@@ -35,7 +35,7 @@ class _Port(click.IntRange):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter:
-            message = f"{value!r} is not a port: give a number from 0 to {_MAX_PORT}"
+            message = f"{value!r} is not a port: give a number from {self.min} to {_MAX_PORT}"
             raise click.BadParameter(message, ctx, param) from None
 
 
@@ -78,8 +78,24 @@ def read_sources(
     return ConfigSources(config, overrides, settings)
 
 
+def mongo_port(command: _F) -> Callable[..., Any]:
+    """Add `--mongo-port` to a command that is `configured`."""
+
+    @click.option(
+        "--mongo-port",
+        type=_Port(1, _MAX_PORT),
+        metavar="PORT",
+        help="Port of the embedded MongoDB (/core/embedded-port).",
+    )
+    @wraps(command)
+    def with_mongo_port(sources: ConfigSources, mongo_port: int | None, **others: Any) -> Any:
+        return command(_add_setting(sources, "/core/embedded-port", mongo_port), **others)
+
+    return with_mongo_port
+
+
 def listening(command: _F) -> Callable[..., Any]:
-    """Add `--port` to a command that is `configured`."""
+    """Add `--port` and `--mongo-port` to a command that is `configured`."""
 
     @click.option(
         "--port",
@@ -89,12 +105,15 @@ def listening(command: _F) -> Callable[..., Any]:
     )
     @wraps(command)
     def with_port(sources: ConfigSources, port: int | None, **others: Any) -> Any:
-        if port is not None:
-            own = f"/http-listener/port={port}"
-            sources = replace(sources, settings=(*sources.settings, own))
-        return command(sources, **others)
+        return command(_add_setting(sources, "/http-listener/port", port), **others)
 
-    return with_port
+    return mongo_port(with_port)
+
+
+def _add_setting(sources: ConfigSources, path: str, value: int | None) -> ConfigSources:
+    if value is None:
+        return sources
+    return replace(sources, settings=(*sources.settings, f"{path}={value}"))
 
 
 def prepare_sources(sources: ConfigSources) -> LoadedConfiguration:

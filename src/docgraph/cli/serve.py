@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from docgraph.cli.options import configured, listening
+from docgraph.cli.options import configured, listening, mongo_port
 from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources, load, peek
 from docgraph.config.sources import locating
@@ -38,17 +38,19 @@ def serve(sources: ConfigSources) -> None:
 
 @click.command()
 @configured
+@mongo_port
 def mongod(sources: ConfigSources) -> None:
     """Run the embedded MongoDB alone, until SIGTERM or Ctrl-C.
 
     Prints its connection string. The data is in /core/data-directory.
     """
-    from docgraph.embedded import EmbeddedMongo
+    from docgraph.embedded import EmbeddedMongo, MongodOptions
     from docgraph.runtime.sections import Core
 
-    directory = peek(load(sources), Core).data_directory
+    core = peek(load(sources), Core)
+    options = MongodOptions(port=core.embedded_port)
     signals = {signal.SIGTERM, signal.SIGINT}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    with EmbeddedMongo(directory, on_progress=notice) as address:
+    with EmbeddedMongo(core.data_directory, options=options, on_progress=notice) as address:
         click.echo(address)
         signal.sigwait(signals)

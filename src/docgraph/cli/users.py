@@ -1,4 +1,4 @@
-"""`docgraph users`: add, list and remove users, set passwords, print hashes.
+"""`docgraph users`: add, list, change and remove users, set passwords, print hashes.
 
 Writes pass the same checks and the same hashing as any other.
 """
@@ -21,6 +21,7 @@ from docgraph.cli.options import (
     read_secret,
 )
 from docgraph.cli.terminal import make_printable, notice, print_table
+from docgraph.cli.user_properties import check_names, property_option, read_properties
 from docgraph.config import ConfigSources
 from docgraph.exchange import (
     Deadline,
@@ -37,6 +38,7 @@ from docgraph.exchange import (
 from docgraph.exchange.errors import Conflict
 
 if TYPE_CHECKING:
+    from docgraph.access.role_escalation import RootRoleGuard
     from docgraph.auth.authenticators.db_users import DatabaseRealm
     from docgraph.server.app import Docgraph
 
@@ -47,7 +49,7 @@ _MAX_USERS = 100_000
 
 @click.group()
 def users() -> None:
-    """Add, list and remove the users of dbRealmAuthenticator."""
+    """Add, list, change and remove the users of dbRealmAuthenticator."""
 
 
 _weak_option = click.option(
@@ -64,13 +66,16 @@ _weak_option = click.option(
     shell_complete=complete_roles,
     help="A role of the user; repeatable.",
 )
+@property_option
 @password_file_option
 @_weak_option
 @configured
 def add(
     sources: ConfigSources,
+    *,
     user: str,
     roles: tuple[str, ...],
+    given: tuple[str, ...],
     password_file: Path | None,
     weak: bool,
 ) -> None:
@@ -79,11 +84,13 @@ def add(
     Warns about a weak password, and rejects the weakest ones unless --weak is given. The
     configuration can reject more (enforce-minimum-password-strength).
     """
+    from docgraph.auth.authenticators.db_users import put_value
     from docgraph.auth.authenticators.user_initializers import build_user
 
     _check_name(user)
 
     async def reject_existing(bench: _Users) -> None:
+        read_properties(given, bench.settings)
         if await bench.find(user):
             raise _exists(user)
 
@@ -93,7 +100,11 @@ def add(
 
     async def insert(bench: _Users) -> None:
         await reject_existing(bench)
+        properties = read_properties(given, bench.settings)
+        bench.reject_root_role(Write(WriteKind.INSERT, (properties,)))
         document = build_user(bench.realm, user, password, roles)
+        for path, value in properties.items():
+            put_value(document, path, value)
         _reject_weakest(password, user, is_accepted=weak)
         try:
             await bench.write(Write(WriteKind.INSERT, (document,)))
@@ -132,6 +143,37 @@ def passwd(sources: ConfigSources, user: str, password_file: Path | None, weak: 
             raise _missing(user)
         _warn_if_weak(password, user, bench.settings)
         notice(f"{user!r} has a new password")
+
+    _run(sources, update)
+
+
+@users.command("set")
+@click.argument("user", shell_complete=complete_users)
+@property_option
+@click.option("--without", multiple=True, metavar="NAME", help="Remove a property; repeatable.")
+@configured
+def set_(
+    sources: ConfigSources, user: str, given: tuple[str, ...], without: tuple[str, ...]
+) -> None:
+    """Set and remove properties of a user, such as those that row filters compare.
+
+    Roles are a property, too; the root role cannot be given this way. The id and the password
+    cannot be set.
+    """
+    if not given and not without:
+        raise click.UsageError("give --property or --without")
+
+    async def update(bench: _Users) -> None:
+        values = read_properties(given, bench.settings)
+        check_names([*values, *without], bench.settings)
+        parts = {"$set": values, "$unset": dict.fromkeys(without, "")}
+        change = {operator: part for operator, part in parts.items() if part}
+        write = Write(WriteKind.UPDATE, update=change, filter=bench.name_filter(user))
+        bench.reject_root_role(write)
+        result = await bench.write(write)
+        if not result.matched:
+            raise _missing(user)
+        notice(f"changed {make_printable(', '.join([*values, *without]))} of {user!r}")
 
     _run(sources, update)
 
@@ -197,6 +239,7 @@ class _Users:
         self.realm = realm
         self.settings = realm.config
         self._store = app.store
+        self._guard: RootRoleGuard | None = app.plugins.find("rootRoleGuard")
         self._resource = Resource(
             ResourceType.COLLECTION, self.settings.users_db, self.settings.users_collection
         )
@@ -214,6 +257,14 @@ class _Users:
         return await self._store.writes.write(
             self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
         )
+
+    def reject_root_role(self, write: Write) -> None:
+        """Raise if the write could give the root role: only `add --role` does that."""
+        if self._guard is not None and self._guard.gives_root_role(write):
+            raise StartupError(
+                "the root role cannot be given with --property",
+                hint="`docgraph users add --role` adds an administrator",
+            )
 
     def name_filter(self, user: str) -> Document:
         return {self.settings.prop_id: user}

@@ -10,11 +10,17 @@ _SHORT_LIST = 8
 
 def find_nearest(name: str, valid: Iterable[str]) -> str | None:
     """Return the valid name most similar to `name`, ignoring case and hyphens."""
+    nearest = list_nearest(name, valid, 1)
+    return nearest[0] if nearest else None
+
+
+def list_nearest(name: str, valid: Iterable[str], count: int) -> list[str]:
+    """Return the valid names that are similar to `name`, the most similar one first."""
     by_shape: dict[str, str] = {}
     for candidate in valid:
         by_shape.setdefault(_shape(candidate), candidate)
-    close = difflib.get_close_matches(_shape(name), by_shape, n=1, cutoff=0.6)
-    return by_shape[close[0]] if close else None
+    close = difflib.get_close_matches(_shape(name), by_shape, n=count, cutoff=0.6)
+    return [by_shape[shape] for shape in close]
 
 
 def suggest(name: str, valid: Iterable[str]) -> str | None:

@@ -124,8 +124,6 @@ def template(sections: Mapping[str, type[Section]]) -> str:
 
 def _render_struct(struct: type[msgspec.Struct], indent: str) -> Iterator[str]:
     for option in options_of(struct).values():
-        if "deprecated" in option.extra:
-            continue
         if option.struct is not None:
             yield from _comment(option.description, indent)
             yield f"{indent}{option.name}:"

@@ -293,6 +293,13 @@ class Mongod:
         return self._environment is not None
 
     def _choose_port(self, avoid: int | None = None) -> int:
+        if (chosen := self._options.port) is not None:
+            if chosen == avoid or not _is_free(chosen):
+                raise StartupError(
+                    f"port {chosen}, which is set for the embedded MongoDB, is in use",
+                    hint="stop what listens there, or set another core.embedded-port",
+                )
+            return chosen
         kept = self.place.recall().port
         if kept and kept != avoid:
             if _is_free(kept):

@@ -34,6 +34,7 @@ class MongodOptions:
     test_commands: bool = False
     is_member: bool = True  # of a replica set, which change streams and transactions need
     key_file: Path | None = None  # with one, clients must log in
+    port: int | None = None  # None: the one of the last start, or else a free one
     start_timeout: float = 60.0
     stop_timeout: float = 30.0
 
@@ -236,7 +237,7 @@ def is_primary(host: str) -> bool:
     try:
         with _connect(host) as client:
             return _is_writable(client)
-    except ConnectionFailure:  # a member that is down is not the primary
+    except PyMongoError:  # a member that is down, or going down, is not the primary
         return False
 
 

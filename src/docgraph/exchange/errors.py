@@ -52,11 +52,13 @@ from typing import Any, ClassVar
 class DocgraphError(Exception):
     """An error that a caller may see: status, stable code, message, hint, details and headers.
 
-    `fields` are next to the message in the general shape, where the specification wants them.
+    `fields` are next to the message in the general shape, where the specification wants them. A
+    class with an `answer` always sends that one: its message is the reason, which only the log has.
     """
 
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal-error"
+    answer: ClassVar[str | None] = None
 
     def __init__(
         self,
@@ -71,6 +73,8 @@ class DocgraphError(Exception):
         self.message = message
         self.hint = hint
         self.details = details
+        if self.answer is not None:
+            self.message, self.hint, self.details = self.answer, None, None
         self.headers = tuple(headers)
         self.fields = fields or {}
 
@@ -149,15 +153,15 @@ class MethodNotAllowed(RequestError):
 
 
 class Unauthenticated(DocgraphError):
-    """The caller is not authenticated."""
+    """The caller is not authenticated; the answer never says more (decision 68)."""
 
-    status, code = 401, "unauthenticated"
+    status, code, answer = 401, "unauthenticated", "authentication required"
 
 
 class Forbidden(DocgraphError):
-    """The caller has no permission for this request."""
+    """The caller has no permission for this request; the answer never says why (decision 68)."""
 
-    status, code = 403, "forbidden"
+    status, code, answer = 403, "forbidden", "permission denied"
 
 
 class Conflict(DocgraphError):

@@ -15,7 +15,7 @@ from docgraph.graphql.errors import Classification, OperationRefused, count_more
 from docgraph.graphql.execute.result import Result, encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
-from docgraph.graphql.http.response_shape import Ran
+from docgraph.graphql.http.response_shape import Ran, list_errors
 from docgraph.mcp.cut import (
     AT_LIMIT,
     CutPosition,
@@ -27,6 +27,7 @@ from docgraph.mcp.cut import (
     read_cursor,
     render_cursor,
 )
+from docgraph.mcp.hints import add_hint
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
@@ -118,8 +119,8 @@ class QueryTools:
             if arguments.get("variables") is not None:
                 plan.variables.read(wanted.request.variables)
         except OperationRefused as refusal:
-            errors = [error.as_dict() for error in refusal.errors]
-            return as_json({"valid": False, "errors": errors})
+            raised = await add_hint(refusal, self._access, session)
+            return as_json({"valid": False, "errors": list_errors(raised)})
         return as_json({"valid": True})
 
     async def _explain(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
@@ -127,7 +128,12 @@ class QueryTools:
         session = await self._access.admit(call.exchange, wanted.app, wanted.request)
         graphql = self._access.graphql
         most = self._find_budget(session.app)
-        outlook = await graphql.estimate_cost(session.app, wanted.request, session.exchange, most)
+        try:
+            outlook = await graphql.estimate_cost(
+                session.app, wanted.request, session.exchange, most
+            )
+        except OperationRefused as refusal:
+            raise await add_hint(refusal, self._access, session) from None
         privileged = graphql.may_explain(session.exchange.account)
         described = outlook.as_dict(privileged=privileged)
         budget = {"maxDocuments": most, "maxResultBytes": self.settings.max_result_bytes}
@@ -159,7 +165,7 @@ class QueryTools:
         except OperationRefused as refusal:
             if any(error.code == "too-many-documents" for error in refusal.errors):
                 refusal.hint = _CHEAPER
-            raise
+            raise await add_hint(refusal, self._access, session) from None
         result = ran.result
         data = encode_data(result.data, limits.response_bytes)
         if data is None:

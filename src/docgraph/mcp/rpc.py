@@ -16,9 +16,7 @@ from docgraph.codec.pieces import check_values, walk_levels
 from docgraph.exchange import Body, DocgraphError, Exchange
 from docgraph.exchange.errors import (
     BodyError,
-    Forbidden,
     RequestError,
-    Unauthenticated,
     UnsupportedMediaType,
 )
 from docgraph.graphql.http.body import parse_json
@@ -275,10 +273,7 @@ def _is_id(id: Any) -> bool:
 
 
 def render_error(error: DocgraphError) -> Body:
-    """Render an error as a message without an id; a denied caller learns nothing."""
-    headers = list(error.headers)
-    if isinstance(error, Unauthenticated | Forbidden):
-        return Body(error.status, headers=headers)
+    """Render an error as a message without an id."""
     data: dict[str, Any] = {"code": error.code}
     if error.hint is not None:
         data["hint"] = error.hint
@@ -286,7 +281,7 @@ def render_error(error: DocgraphError) -> Body:
         data["id"] = error.details["id"]
     content = {"code": _choose_code(error), "message": error.message, "data": data}
     message = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": content})
-    return Body(error.status, message, _MEDIA_TYPE, headers)
+    return Body(error.status, message, _MEDIA_TYPE, list(error.headers))
 
 
 def _choose_code(error: DocgraphError) -> int:

@@ -20,7 +20,7 @@ from uuid import uuid4
 
 from docgraph.access.authorize import Authorization
 from docgraph.exchange import Account, Exchange, Request
-from docgraph.exchange.errors import DocgraphError, Forbidden
+from docgraph.exchange.errors import DocgraphError
 from docgraph.mcp.mcp_methods import McpMethods
 from docgraph.mcp.rpc import (
     INTERNAL_ERROR,
@@ -76,7 +76,8 @@ class LocalAgent:
             secured = self.settings.secured
             decision = await self.authorization.find_approval(exchange, secured=secured)
         if not decision.allowed:
-            raise Forbidden(f"this user may not use {exchange.request.path}")
+            what = f"this user may not use {exchange.request.path}"
+            raise RpcError(INVALID_REQUEST, what)
         exchange.permission = decision.permission
 
 

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from docgraph.exchange import DocgraphError
-from docgraph.exchange.errors import StoreError
+from docgraph.exchange.errors import NotFound, StoreError
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.report import report_failure
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.response_shape import render_error
+from docgraph.mcp.hints import hint_at_apps
 from docgraph.mcp.operation_tools import OperationTools
 from docgraph.mcp.query_tools import QueryTools
 from docgraph.mcp.rpc import McpCall
@@ -36,6 +37,7 @@ class Toolbox:
         queries = QueryTools(access, settings)
         self.operations = OperationTools(access, queries)
         always = [*SchemaTools(access, settings).list_tools(), *queries.list_tools()]
+        self._access = access
         self._is_bound = access.graphql.is_bound
         self._largest = settings.max_result_bytes
         self._always = {tool.name: tool for tool in always}
@@ -66,6 +68,11 @@ class Toolbox:
             if tool.name in self._always or tool.name in self._stand_in:
                 check_arguments(tool.input_schema, arguments)
             outcome = self._bound(await tool.run(call, arguments))
+        except NotFound as error:
+            code = error.code
+            if isinstance(uri := arguments.get("app"), str):
+                error = await hint_at_apps(call, self._access, uri)
+            outcome = _reject(error, call)
         except DocgraphError as error:
             code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
             outcome = _reject(error, call)

@@ -93,8 +93,8 @@ def build_responses(item: Document | None = None) -> dict[str, Document]:
 
 _DESCRIPTIONS: Final = {
     400: "the request, a parameter or the body is wrong",
-    401: "the caller is not known; no body",
-    403: "the caller may not do this, with no body; or, with an error, a name is reserved",
+    401: "the caller is not authenticated",
+    403: "the caller has no permission, or a name is reserved",
     404: "the database, collection, document or index does not exist",
     405: "the resource does not take this method",
     408: "the time for the request is used up",
@@ -119,7 +119,7 @@ _OWN_HEADERS: Final[dict[int, tuple[str, ...]]] = {
     503: ("Retry-After",),
 }
 # Usually empty: a generated client that parses JSON there would fail.
-_BODILESS: Final = frozenset({401, 403, 412})
+_BODILESS: Final = frozenset({412})
 
 
 def _error(status: int) -> Document:

@@ -69,6 +69,13 @@ class Core(Section, frozen=True):
     data_directory: Annotated[
         FilePath, Meta(description="where the embedded MongoDB keeps its data")
     ] = "./data"
+    embedded_port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None,
+        Meta(
+            description="port of the embedded MongoDB on 127.0.0.1, also for existing data; "
+            "without one, that of the first start, which is random"
+        ),
+    ] = None
     plugins_directory: Annotated[
         PluginsDirectory,
         Meta(description="where plugins are looked for; relative to the configuration file"),
@@ -122,8 +129,8 @@ class Core(Section, frozen=True):
     workers_scheduler_parallelism: Annotated[
         int,
         Meta(
-            description="threads of a worker process for work that computes; 0 or less means 1.5 "
-            "times the core count",
+            description="threads of a worker process for computing of docgraph itself, not for "
+            "services of plugins that block; 0 or less means 1.5 times the core count",
             ge=-1024,
             le=1024,
         ),

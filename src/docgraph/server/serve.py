@@ -11,7 +11,6 @@ import orjson
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import (
-    Forbidden,
     InternalError,
     MethodNotAllowed,
     NotFound,
@@ -153,10 +152,7 @@ def render_refusal(
 
 
 def build_error_body(error: DocgraphError) -> Body:
-    """Build the general format of an error; 401 and 403 have no body."""
-    headers = list(error.headers)
-    if isinstance(error, Unauthenticated | Forbidden):
-        return Body(error.status, headers=headers)
+    """Build the general format of an error."""
     content: dict[str, Any] = {
         "http status code": error.status,
         "http status description": phrase_of(error.status),
@@ -168,4 +164,6 @@ def build_error_body(error: DocgraphError) -> Body:
         content["hint"] = error.hint
     if error.details is not None:
         content["details"] = error.details
-    return Body(error.status, orjson.dumps(content, default=str), "application/json", headers)
+    return Body(
+        error.status, orjson.dumps(content, default=str), "application/json", list(error.headers)
+    )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
@@ -190,20 +191,19 @@ class CollectionStats:
 
     async def exists(self, db: str, collection: str) -> bool | None:
         """Return whether the collection or view exists; not cached."""
-        check_namespace(db, collection)
-        database = self._commands.client.get_database(db)
+        names = await self.find_existing(db, [collection])
+        return None if names is None else bool(names)
+
+    async def find_existing(self, db: str, collections: Sequence[str]) -> list[str] | None:
+        """Return which of the collections and views exist; None without an answer; not cached."""
+        for collection in collections:
+            check_namespace(db, collection)
+        read = self._commands.client.get_database(db).list_collection_names
         seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
-        try:
-            with Observed(db, {"listCollections": ""}) as seen:
-                names = await self._commands.within(
-                    seconds,
-                    lambda: database.list_collection_names(
-                        filter={"name": collection}, comment=seen.comment
-                    ),
-                )
-        except DocgraphError:
-            return None
-        return bool(names)
+        with suppress(DocgraphError), Observed(db, {"listCollections": ""}) as seen:
+            call = partial(read, filter={"name": {"$in": [*collections]}}, comment=seen.comment)
+            return await self._commands.within(seconds, call)
+        return None
 
     async def refuses_operator(self, name: str, kind: str, place: CollectionName) -> bool:
         """Return whether the database has no such operator; checked once for each."""

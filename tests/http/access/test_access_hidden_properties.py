@@ -241,7 +241,7 @@ async def test_a_known_caller_is_forbidden_and_the_refusal_is_logged(server: Ser
     await hide(server, HIDES, "user")
     with listening(AccessDenied) as heard:
         reply = await ask(server, "/people?sort=email", headers=ADA)
-    assert (reply.status, reply.text) == (403, "")
+    assert (reply.status, reply.json["message"]) == (403, "permission denied")
     assert [event.account for event in heard] == ["ada"]
     assert [event.reason for event in heard] == ["the request uses properties that the rule hides"]
     assert (

@@ -105,7 +105,7 @@ async def test_refused_operators_are_vetoed_for_everybody(service: Service) -> N
     reply = await service.request(
         "GET", "/books", headers=ADMIN, params={"filter": '{"$or": [{"$where": "1"}]}'}
     )
-    assert (reply.status, reply.text) == (403, "")
+    assert (reply.status, reply.json["message"]) == (403, "permission denied")
 
 
 async def test_listed_origins_pass(mongo_client: Any, mongo_uri: str) -> None:
@@ -281,8 +281,8 @@ async def test_an_explanation_has_every_answer_the_rule_and_the_filters(service:
 @pytest.mark.parametrize(
     ("asked", "status", "reason"),
     [
-        ({"path": "/books"}, 401, "no allower approved the request"),
-        ({"path": "/x", "role": "user"}, 403, "no allower approved the request"),
+        ({"path": "/books"}, 401, "no rule matches"),
+        ({"path": "/x", "role": "user"}, 403, "no rule matches"),
         ({"path": "/books", "query": "veto", "role": "admin"}, 403, "veto predicate"),
         ({"path": "/books", "query": "login"}, 401, "must be authenticated"),
         ({"path": "/x", "role": "admin"}, 200, "the role admin may do everything"),
@@ -298,6 +298,28 @@ async def test_explanations_agree_with_what_happens(
     who = caller("somebody", asked["role"]) if "role" in asked else NOBODY
     reply = await service.request("GET", f"{asked['path']}?{asked.get('query', '')}", headers=who)
     assert reply.status == status or (status == 200 and reply.status == 404)
+
+
+async def test_a_filter_that_lacks_a_property_of_the_user_is_told_from_no_rule(
+    service: Service,
+) -> None:
+    """Decision 68: operators learn it from the log and the explanation, the caller does not."""
+    mongo = {"readFilter": {"tenant": "@user.tenant"}}
+    await allow(service, "path('/books')", "tenant", _id="own", mongo=mongo, priority=1)
+    reason = "the rule own (database) matches, but mongo.readFilter needs @user.tenant, "
+    reason += "which this user does not have"
+    replies = []
+    with listening(AccessDenied) as denied:
+        for path in ("/books", "/nowhere"):
+            replies.append(await service.request("GET", path, headers=caller("tim", "tenant")))
+
+    assert [one.reason for one in denied] == [reason, "no rule matches"]
+    assert {one.authorizer for one in denied} == {"dbAclAuthorizer"}
+    assert {(one.status, one.text) for one in replies} == {(403, replies[0].text)}
+    told = await explain(service, path="/books", role="tenant")
+    assert (told["status"], told["reason"]) == (403, reason)
+    (rule,) = told["rules"]
+    assert rule["outcome"] == f"decides, and denies: {reason.partition(' but ')[2]}"
 
 
 async def test_a_rule_with_an_operator_that_the_database_rejects_is_not_stored(

@@ -132,13 +132,27 @@ async def test_curl_logs_in(address: str, user: str, status: bytes, method: str)
 
 
 async def test_challenges_stand_in_lines_of_their_own(mongo_client: Mongo, mongo_uri: str) -> None:
-    """A03, decision 28: one per mechanism and algorithm, in the order of decision 27."""
+    """A03, decision 28: one per mechanism and algorithm, Digest first."""
     both = {"basicAuthMechanism": {"enabled": True, "authenticator": "fileRealmAuthenticator"}}
     async with serving(mongo_client, mongo_uri, DIGEST, both) as service:
         reply = await service.request("GET", "/whoami")
     offered = reply.headers.get_list("www-authenticate")
-    assert [one.split()[0] for one in offered] == ["Basic", "Digest", "Digest"]
-    assert [re.findall("algorithm=([^,]+)", one) for one in offered[1:]] == [["MD5"], ["SHA-256"]]
+    assert [one.split()[0] for one in offered] == ["Digest", "Digest", "Basic"]
+    assert [re.findall("algorithm=([^,]+)", one) for one in offered[:2]] == [["MD5"], ["SHA-256"]]
+
+
+async def test_no_challenge_invites_a_password_that_cannot_work(
+    mongo_client: Mongo, mongo_uri: str
+) -> None:
+    """Tokens are sent as passwords of Basic, which accepts no password while its own is off."""
+    tokens = {
+        "basicAuthMechanism": {"enabled": False},
+        "tokenBasicAuthMechanism": {"enabled": True},
+    }
+    async with serving(mongo_client, mongo_uri, DIGEST, tokens) as service:
+        reply = await service.request("GET", "/whoami")
+    schemes = {one.split()[0] for one in reply.headers.get_list("www-authenticate")}
+    assert schemes == {"Digest"}
 
 
 async def test_replay_is_refused_with_stale_and_a_new_nonce(service: Service) -> None:

@@ -81,7 +81,7 @@ async def test_rsa_token_is_let_in(mongo_client: Mongo, mongo_uri: str) -> None:
 async def test_jwt_alone_challenges_with_bearer(service: Service) -> None:
     """Decision 28: 401 whatever mechanisms are enabled."""
     reply = await service.request("GET", "/whoami")
-    assert (reply.status, reply.text) == (401, "")
+    assert (reply.status, reply.json["message"]) == (401, "authentication required")
     assert reply.headers.get_list("www-authenticate") == ['Bearer realm="docgraph"']
 
 
@@ -99,7 +99,7 @@ async def test_jwt_alone_challenges_with_bearer(service: Service) -> None:
 async def test_every_refusal_looks_the_same(service: Service, make: Any) -> None:
     """Nothing is told to those who guess."""
     reply = await service.request("GET", "/whoami", headers=bearer(make()))
-    assert (reply.status, reply.text) == (401, "")
+    assert (reply.status, reply.json["message"]) == (401, "authentication required")
     assert reply.headers.get_list("www-authenticate") == [
         'Bearer realm="docgraph", error="invalid_token"'
     ]

@@ -215,7 +215,7 @@ async def test_each_operation_is_authorized_as_a_post_to_the_app(service: Servic
 
 @pytest.mark.parametrize(
     ("app", "who", "status"),
-    [("app", caller("eve", "other"), 403), ("nowhere", ADA, 404), ("plain", ADA, 405)],
+    [("app", caller("eve", "other"), 403), ("nowhere", ADA, 405), ("plain", ADA, 405)],
 )
 async def test_a_handshake_is_rejected_as_a_request_would_be(
     service: Service, app: str, who: dict[str, str], status: int

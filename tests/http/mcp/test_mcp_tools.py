@@ -33,6 +33,7 @@ type Query {
   film(id: Int!): Film
   price(at: Decimal128): [Price]
   byFilter(filter: BsonDocument): [Film]
+  in(genre: Genre): [Film]
 }
 "A motion picture."
 type Film { _id: Int title: String text: String genre: Genre actors: [Actor] }
@@ -67,6 +68,7 @@ def _mappings(one: Service) -> Document:
             "films": one.find("films", by_genre, **window),
             "film": one.find("films", {"_id": {"$arg": "id"}}),
             "price": one.find("prices", {"at": {"$arg": "at"}}),
+            "in": one.find("films", {"genre": {"$arg": "genre"}}),
             "byFilter": one.find("films", {"$arg": "filter"}),
         },
         "Film": {"actors": one.find("actors", {"film": {"$fk": "_id"}})},
@@ -169,6 +171,7 @@ async def test_errors_have_the_words_of_the_endpoint(
     told = await run(service, query, variables=variables)
 
     found = told.errors if told.is_error else told.json["errors"]
+    found[0]["extensions"].pop("hint", None)
     assert found == reply.errors
 
 
@@ -649,3 +652,45 @@ async def test_calls_are_told_with_tool_app_and_account(service: Service) -> Non
     assert (first.tool, first.app, first.account, first.ok) == ("run_query", "films", "ada", True)
     assert (second.ok, second.error) == (False, "invalid-query")
     assert (third.app, third.error) == ("", "not-found")
+
+
+# --- hints ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("query", "variables", "hint"),
+    [
+        ("{ filmz { title } }", {}, "did you mean 'film' or 'films'? get_schema shows Query"),
+        ("{ films { titel } }", {}, "did you mean 'title'? get_schema shows Film"),
+        ("{ films { zzz } }", {}, "there are: _id, title, text, genre, actors"),
+        ("{ films(genra: 1) { title } }", {}, "did you mean 'genre'? get_schema shows Query"),
+        ("{ in(genre: DRAMMA) { title } }", {}, "did you mean 'DRAMA'? get_schema shows Genre"),
+        ('{ in(genre: "DRAMA") { title } }', {}, "did you mean 'DRAMA'? get_schema shows Genre"),
+        (
+            "query($g: Genre) { in(genre: $g) { title } }",
+            {"g": "Horror"},
+            "there are: DRAMA, COMEDY",
+        ),
+        ("{ films { title", {}, None),
+    ],
+)
+async def test_an_unknown_name_in_a_query_gets_the_nearest_ones(
+    service: Service, query: str, variables: Document, hint: str | None
+) -> None:
+    arguments = {"app": "films", "query": query, "variables": variables}
+    for tool in ("run_query", "explain_query"):
+        (error, *_) = (await use(service, tool, **arguments)).errors
+        assert error["extensions"].get("hint") == hint
+    (error, *_) = (await use(service, "validate_query", **arguments)).json["errors"]
+    assert error["extensions"].get("hint") == hint
+
+
+async def test_an_unknown_app_gets_the_nearest_ones_that_the_caller_may_query(
+    service: Service,
+) -> None:
+    for tool in ("get_schema", "run_query", "search_schema"):
+        others = {"query": "{ x }"} if tool == "run_query" else {}
+        others |= {"words": "x"} if tool == "search_schema" else {}
+        (error,) = (await use(service, tool, app="fims", **others)).errors
+        hint = "did you mean 'films'? list_apps shows the apps that you may query"
+        assert (error["extensions"]["code"], error["extensions"]["hint"]) == ("not-found", hint)

@@ -212,6 +212,15 @@ async def test_an_app_is_there_only_for_callers_whom_its_own_rules_admit(service
     assert hits.json["total"] == 0
 
 
+async def test_hints_name_only_what_the_caller_sees(service: Service) -> None:
+    misspelled = {"app": "company", "query": "{ people { salarry } }"}
+    for who, is_shown in ((READER, False), (EDITOR, True)):
+        (error, *_) = (await use(service, "run_query", who, **misspelled)).errors
+        assert ("'salary'" in error["extensions"]["hint"]) is is_shown
+    (error,) = (await use(service, "get_schema", READER, app="vaulr")).errors
+    assert "vault" not in json.dumps(error)
+
+
 async def test_a_denied_use_of_an_app_is_logged_and_listing_apps_is_not(service: Service) -> None:
     with listening(AccessDenied) as denied:
         await use(service, "list_apps", READER)
@@ -221,7 +230,7 @@ async def test_a_denied_use_of_an_app_is_logged_and_listing_apps_is_not(service:
 
     with listening(AccessDenied) as denied:
         await use(service, "run_query", READER, app="vault", query="{ treasure { _id } }")
-    assert [one.reason for one in denied] == ["no allower approved the request"]
+    assert [one.reason for one in denied] == ["no rule matches"]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +254,10 @@ async def test_another_app_is_as_unknown_as_one_that_never_was(
     told = await use(service, tool, READER, app=name, **arguments)
 
     assert told.is_error
-    assert told.text == never.text
+    errors = [one.errors[0] for one in (told, never)]
+    hints = [error["extensions"].pop("hint") for error in errors]  # of the name that was sent
+    assert "vault" not in "".join(hints)
+    assert errors[0] == errors[1]
 
 
 async def test_a_resource_of_another_app_is_as_unknown_as_one_that_never_was(
@@ -261,13 +273,14 @@ async def test_a_resource_of_another_app_is_as_unknown_as_one_that_never_was(
     assert '"code":-32002,"message":"Resource not found"' in texts.pop()
 
 
-async def test_who_may_not_speak_to_the_endpoint_gets_no_answer(service: Service) -> None:
+async def test_callers_without_permission_for_the_endpoint_get_403(service: Service) -> None:
     await remove_rules(service, _id="agents")
     await allow(service, "path-prefix('/mcp')", "reader", "editor", _id="agents")
     try:
         assert (await ask(service, "tools/list", None, NOBODY)).status == 401
         refused = await ask(service, "tools/list", None, STRANGER)
-        assert (refused.status, refused.text) == (403, "")
+        error = refused.json["error"]
+        assert (refused.status, error["data"]) == (403, {"code": "forbidden"})
         assert (await ask(service, "tools/list", None, READER)).status == 200
     finally:
         await allow(service, "path-prefix('/mcp')", "$unauthenticated", _id="agents")

@@ -127,7 +127,7 @@ async def test_the_caller_needs_a_rule_for_the_batch_and_for_every_entry(service
         reply = await send(service, ADA, entry("DELETE", "/things/a"), entry("GET", "/other/a"))
 
     assert (reply.status, failed_entry(reply)) == (403, 1)
-    assert reply.json["message"] == "entry 1 (GET /other/a): the caller may not do this"
+    assert reply.json["message"] == "entry 1 (GET /other/a): permission denied"
     assert denied
     assert stored(service) == {"a": {"n": 1}}
 

@@ -152,7 +152,7 @@ async def test_the_link_to_log_in_makes_a_browser_ask(service: Service) -> None:
 async def test_programs_find_at_the_root_what_they_always_found(service: Service) -> None:
     for accept in PROGRAMS:
         unknown = await service.request("GET", "/", headers=accept)
-        assert (unknown.status, unknown.text) == (401, "")
+        assert (unknown.status, unknown.json["code"]) == (401, "unauthenticated")
         assert "www-authenticate" in unknown.headers
         known = await service.request("GET", "/", headers={**accept, **ADMIN})
         assert isinstance(known.json, list)
@@ -223,9 +223,7 @@ async def test_an_error_keeps_its_status_and_its_headers_and_has_a_page(
     for name in ("www-authenticate", "allow", "retry-after"):
         assert browser.headers.get(name) == program.headers.get(name)
     assert "json" in program.headers.get("content-type", "json")
-    if status in {401, 403}:
-        assert program.text == ""
-    else:
+    if status not in {401, 403}:  # the page says what to do
         said = program.json if "message" in program.json else program.error
         assert said["message"].lower() in unescape(browser.text).lower().replace('"', "'")
 
@@ -262,16 +260,13 @@ async def test_what_no_browser_navigates_gets_the_format_of_its_service(
         reply = await service.request(
             method, path, content=body.encode(), headers={**caller_headers, **who, **kind}
         )
-        is_empty = status in {401, 403}
         wanted = (
-            None
-            if is_empty
-            else "application/graphql-response+json; charset=utf-8"
+            "application/graphql-response+json; charset=utf-8"
             if path.startswith("/graphql/")
             else "application/json; charset=utf-8"
         )
         assert (reply.status, reply.headers.get("content-type")) == (status, wanted)
-        if not is_empty and method != "HEAD":
+        if method != "HEAD":
             assert reply.json
 
 
@@ -357,6 +352,38 @@ async def test_unknown_callers_read_the_same_page_whatever_there_is(service: Ser
     pages = {(reply.status, reply.text) for reply in [await browse(service, p) for p in paths]}
 
     assert len(pages) == 1
+
+
+GRAPHQL_PATHS = ("/graphql/vault", "/graphql/off", "/graphql/nowhere")
+OTHER_PATHS = ("/acl", "/acl/x", "/nowhere", "/nowhere/x?filter=y", "/metrics", "/tokens/x")
+
+
+@pytest.mark.parametrize(
+    ("who", "status", "code", "message"),
+    [
+        (NOBODY, 401, "unauthenticated", "authentication required"),
+        (READER, 403, "forbidden", "permission denied"),
+    ],
+)
+async def test_a_denial_has_one_body_per_service(
+    service: Service, who: dict[str, str], status: int, code: str, message: str
+) -> None:
+    """Decision 68: it depends neither on what exists nor on the reason; HEAD is empty."""
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
+    upgrade["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+    for paths in (GRAPHQL_PATHS, OTHER_PATHS):
+        ways = [("GET", {}), ("GET", upgrade), ("POST", {})]
+        replies = [
+            await service.request(method, path, headers={**headers, **who})
+            for path in paths
+            for method, headers in ways
+        ]
+        (reply,) = {(one.status, one.text): one for one in replies}.values()
+        assert reply.status == status
+        said = reply.error if paths is GRAPHQL_PATHS else reply.json
+        shown = said["extensions"] if paths is GRAPHQL_PATHS else said
+        assert (said["message"], shown["code"]) == (message, code)
+        assert (await service.request("HEAD", paths[0], headers=who)).text == ""
 
 
 async def test_known_callers_who_may_not_are_told_who_can_find_out_why(service: Service) -> None:

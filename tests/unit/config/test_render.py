@@ -179,8 +179,7 @@ def test_the_template_has_every_option(name: str, section: type[Section]) -> Non
     text = template({name: section})
 
     for path, option in walk_options(section, ""):
-        if "deprecated" not in option.extra:
-            assert f"{option.name}:" in text, path
+        assert f"{option.name}:" in text, path
 
 
 def test_the_reference_page_is_up_to_date() -> None:

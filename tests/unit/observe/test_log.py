@@ -19,6 +19,7 @@ from docgraph.observe.events import (
     EVENTS,
     AppInvalid,
     BackgroundFailed,
+    ConfigWarning,
     DatabaseLost,
     ObserverFailed,
     RequestFailed,
@@ -29,6 +30,7 @@ from docgraph.observe.events import (
 from docgraph.observe.log import EventLogger, Exclusion, open_log
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import RequestTrace, TraceContext
+from docgraph.server.process.host import _ONCE
 from tests.clock import Clock
 from tests.programs import open_terminal
 
@@ -454,3 +456,17 @@ def test_a_star_stands_for_any_text(pattern: str, path: str, covered: bool) -> N
     exclusion.covers(path)
 
     assert exclusion.covers(path) is covered
+
+
+def test_only_the_first_worker_reports_what_all_of_them_find(tmp_path: Path) -> None:
+    """Each worker reads the configuration, and uses the same database."""
+    path = tmp_path / "log"
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT)
+    log = open_log(Logging(format="json"), fd=fd, besides=_ONCE)
+
+    emit(ConfigWarning("docgraph.yml:1:1", "/x", "a deprecated option"))
+    emit(DatabaseLost("gone"))
+    log.close()
+    os.close(fd)
+
+    assert path.read_text() == ""

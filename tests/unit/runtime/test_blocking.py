@@ -279,6 +279,7 @@ async def test_who_waits_for_longer_than_the_lane_allows_is_refused(blocking: Bl
 async def test_a_blocking_lane_grows_to_the_size_of_the_pool_and_holds_up_no_other(
     blocking: Blocking,
 ) -> None:
+    """Decision 70."""
     lane, own = blocking.blocking_lane("services"), blocking.lane("own")
     gate = Gate()
     tasks = [asyncio.create_task(run_blocking(lane, gate.pass_through)) for _ in range(9)]

@@ -333,9 +333,14 @@ def test_an_error_has_the_general_shape() -> None:
     }
 
 
-@pytest.mark.parametrize("error", [Unauthenticated("who are you"), Forbidden("not you")])
-def test_refusals_of_the_security_layer_have_no_body(error: Unauthenticated | Forbidden) -> None:
-    assert build_error_body(error).content == b""
+@pytest.mark.parametrize(
+    "error", [Unauthenticated("who are you", hint="you"), Forbidden("not you", details="you")]
+)
+def test_denials_never_say_why(error: Unauthenticated | Forbidden) -> None:
+    """Decision 68."""
+    body = orjson.loads(build_error_body(error).content)
+    assert {"message", "code"} <= body.keys()
+    assert "you" not in str(body)
 
 
 def test_a_forbidden_stage_is_explained() -> None:

@@ -42,7 +42,7 @@ function RuleSteps({ label, rules }: { label: string; rules: readonly Considerat
   return (
     <ol class="access-steps" aria-label={label}>
       {rules.map((rule, index) => (
-        <li key={index} class={rule.outcome === "decides" ? "access-step access-step-decides" : "access-step"}>
+        <li key={index} class={rule.outcome.startsWith("decides") ? "access-step access-step-decides" : "access-step"}>
           <div class="access-step-head">
             <strong>{rule.rule}</strong>
             <span class="access-chips">{rule.roles.map((role) => <span key={role} class="chip">{role}</span>)}</span>

@@ -69,6 +69,7 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
   const [chosen, setWay] = useState<Way>("tree");
   const [reveal, setReveal] = useState<{ path: readonly (string | number)[]; serial: number }>();
   const { status, text, body, errors } = answer;
+  const isBare = text === "" || ([401, 403].includes(status) && errors.some(({ code }) => code === "unauthenticated" || code === "forbidden"));
   const charts = useMemo(() => findCharts(isObject(body) ? body["data"] : body), [body]);
   // The next answer of a live query may have no numbers.
   const way = chosen === "chart" && charts.length === 0 ? "table" : chosen;
@@ -88,10 +89,10 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
         <CopyButton text={text} />
         <Button kind="quiet" onClick={() => download(fileName, text)}>Download</Button>
       </Figures>
-      {text === "" && <Refused status={status} isLoggedIn={isLoggedIn} />}
+      {isBare && <Refused status={status} isLoggedIn={isLoggedIn} />}
       {live !== undefined && live.errors.length > 0 && <Errors errors={live.errors} onPlace={onPlace} onPath={goTo} />}
-      <Errors errors={errors} onPlace={onPlace} onPath={goTo} />
-      {text !== "" && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal} />}
+      {!isBare && <Errors errors={errors} onPlace={onPlace} onPath={goTo} />}
+      {!isBare && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal} />}
     </div>
   );
 }
@@ -154,7 +155,7 @@ function Figures({ answer: { status, ms, bytes, errors }, isLive, children }: { 
   );
 }
 
-/** An answer without a body: the status is all there is. */
+/** An answer that says no more than its status. */
 function Refused({ status, isLoggedIn }: { status: number; isLoggedIn: boolean }) {
   if (status === 401) {
     return (

@@ -153,7 +153,7 @@ def _decode(text: str) -> Any:
         return decode(text)
     except DocgraphError:
         raise ValueError(
-            f"{text!r} is not JSON; a text has double quotes inside the single ones: '\"{text}\"'"
+            f"{text!r} is not JSON; a text needs double quotes inside the single quotes"
         ) from None
 
 

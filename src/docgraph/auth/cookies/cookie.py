@@ -178,10 +178,7 @@ def _is_link(request: Request) -> bool:
 
 def foreign_page() -> Forbidden:
     """Build the rejection of a request that a foreign page sends."""
-    return Forbidden(
-        "a foreign page sent the request",
-        hint="list its origin in cors.allow-origins if it may use the cookie",
-    )
+    return Forbidden("a foreign page sent the request; cors.allow-origins does not list its origin")
 
 
 def _could_be_form(request: Request) -> bool:

@@ -13,6 +13,7 @@ from docgraph.auth.credentials import (
 )
 from docgraph.auth.mechanisms.sections import (
     BasicAuthMechanism,
+    DigestAuthMechanism,
     IdentityAuthMechanism,
     TokenBasicAuthMechanism,
 )
@@ -111,11 +112,17 @@ class TokenBasicMechanism(AuthMechanism):
     Config = TokenBasicAuthMechanism
 
     def __init__(
-        self, config: TokenBasicAuthMechanism, registry: PluginRegistry, basic: BasicAuthMechanism
+        self,
+        config: TokenBasicAuthMechanism,
+        registry: PluginRegistry,
+        basic: BasicAuthMechanism,
+        digest: DigestAuthMechanism,
     ) -> None:
         self.config = config
         self._registry = registry
-        self._challenge = (render_basic_challenge(basic.realm),)
+        # A Basic challenge asks people for a password: not where only Digest accepts passwords.
+        is_misleading = digest.enabled and not basic.enabled
+        self._challenge = () if is_misleading else (render_basic_challenge(basic.realm),)
         self._manager: TokenManager | None = None
         self._refusal: Outcome = ABSENT
 
@@ -139,7 +146,10 @@ class TokenBasicMechanism(AuthMechanism):
         return Accepted(account) if account is not None else self._refusal
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """Return the challenge of `basicAuthMechanism`, so that both together send it once."""
+        """Return the challenge of `basicAuthMechanism`, so that both together send it once.
+
+        None if passwords are accepted by Digest only.
+        """
         return self._challenge
 
 

@@ -208,7 +208,7 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
 
 
 class IdentityAuthMechanism(PluginConfig, frozen=True):
-    """Takes every request as coming from one account; for tests only."""
+    """Takes requests without accepted credentials as coming from one account; for tests only."""
 
     section_name: ClassVar[str] = "identityAuthMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False

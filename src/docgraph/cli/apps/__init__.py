@@ -79,12 +79,15 @@ def check(
     else:
         checked, advised = resolve_offline(check_paths(prepared, paths)), None
     report(checked, as_json=as_json, advised=advised)
+    has_errors = any(one.errors for one in checked)
+    if paths and not (database or live or as_json or has_errors):
+        notice("the database was not checked: --database checks collections, --live the data, too")
     if not checked and not as_json:
         notice("no apps are stored")
     elif advised is not None and not as_json:
         print_report(advised, told=("missing-collection",))
     is_serious = advised is not None and advised.is_serious
-    sys.exit(1 if is_serious or any(one.errors for one in checked) else 0)
+    sys.exit(1 if is_serious or has_errors else 0)
 
 
 @apps.command()
@@ -129,11 +132,13 @@ def apply_paths(
 
     prepared = prepare_sources(sources)
     opening = Opening(prepared, open_to)
-    checked = definitions.check_paths(prepared, paths)
+    examined: dict[str, Any] = {}
+    checked = definitions.check_paths(prepared, paths, examined)
     if any(one.errors for one in checked):
         _reject_errors(definitions.resolve_offline(checked))
 
     async def store_all(bench: Definitions) -> None:
+        bench.reuse(examined)
         resolved = definitions.resolve_all_questions(checked, bench.app.store, bench.settings)
         _reject_errors(await resolved)
         documents = tuple(without_etag(one.document) for one in checked)

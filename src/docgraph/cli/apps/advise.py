@@ -143,6 +143,7 @@ def _is_left(report: AdviceReport, created: Sequence[NewIndex]) -> bool:
 
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow", "note": "bright_black"}
 _QUICK_SAMPLE = 100
+_QUICK_APPS = 20
 _QUICK_SECONDS = 5.0
 _MAX_PLACES = 5
 
@@ -281,6 +282,9 @@ async def advise_checked(
 
 async def print_advice(bench: Definitions, documents: Sequence[Document]) -> None:
     """Print one line if a quick check finds advice; never a reason to fail."""
+    if len(documents) > _QUICK_APPS:
+        notice(f"advice: `docgraph apps advise` checks the data of more than {_QUICK_APPS} apps")
+        return
     try:
         async with asyncio.timeout(2 * _QUICK_SECONDS):
             report = await find_advice(

@@ -13,9 +13,9 @@ from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definit
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.codec import JsonMode, encode
 from docgraph.exchange import Document, StartupError
-from docgraph.graphql.apps.definition_writes import resolve_report
+from docgraph.graphql.apps.definition_writes import resolve_reports
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import inspect_definition, require_id
+from docgraph.graphql.definition.check import Examination, inspect_definition, require_id
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.definition.definition_diff import (
     Change,
@@ -58,17 +58,25 @@ class Checked:
         return self.report.warnings
 
 
-def check_paths(prepared: LoadedConfiguration, paths: Sequence[Path]) -> list[Checked]:
+def check_paths(
+    prepared: LoadedConfiguration,
+    paths: Sequence[Path],
+    examined: dict[str, Examination] | None = None,
+) -> list[Checked]:
     """Check the definitions of files and directories; two that claim one URI collide.
 
     Questions for a database stay open: see `resolve_all_questions` and `resolve_offline`.
     """
-    return check_found(prepared, read_paths(paths))
+    return check_found(prepared, read_paths(paths), examined)
 
 
-def check_found(prepared: LoadedConfiguration, found: Sequence[FoundDefinition]) -> list[Checked]:
-    """Check definitions that were already read."""
-    return list(_find_collisions([_check(prepared, one) for one in found]))
+def check_found(
+    prepared: LoadedConfiguration,
+    found: Sequence[FoundDefinition],
+    examined: dict[str, Examination] | None = None,
+) -> list[Checked]:
+    """Check definitions that were already read; `examined` gets their compiled parts."""
+    return list(_find_collisions([_check(prepared, one, examined) for one in found]))
 
 
 def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
@@ -96,9 +104,8 @@ async def resolve_all_questions(
     checked: Sequence[Checked], store: Store, settings: Graphql
 ) -> list[Checked]:
     """Return the checks with the answers of the database."""
-    return [
-        replace(one, report=await resolve_report(one.report, store, settings)) for one in checked
-    ]
+    reports = await resolve_reports([one.report for one in checked], store, settings)
+    return [replace(one, report=report) for one, report in zip(checked, reports, strict=True)]
 
 
 def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:
@@ -106,10 +113,14 @@ def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:
     return [replace(one, report=one.report.resolve_offline()) for one in checked]
 
 
-def _check(prepared: LoadedConfiguration, found: FoundDefinition) -> Checked:
+def _check(
+    prepared: LoadedConfiguration,
+    found: FoundDefinition,
+    examined: dict[str, Examination] | None,
+) -> Checked:
     if found.flaw is not None:
         return Checked(found.name, report=Report((found.flaw,)))
-    report = require_id(inspect_document(prepared, found.document), found.document)
+    report = require_id(inspect_document(prepared, found.document, examined), found.document)
     return Checked(found.name, found.document, report)
 
 
@@ -121,13 +132,18 @@ def find_variables(prepared: LoadedConfiguration) -> frozenset[str]:
     return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
 
 
-def inspect_document(prepared: LoadedConfiguration, document: Document) -> Report:
+def inspect_document(
+    prepared: LoadedConfiguration,
+    document: Document,
+    examined: dict[str, Examination] | None = None,
+) -> Report:
     """Return what is wrong with a definition under this configuration, without a database."""
     return inspect_definition(
         document,
         settings=prepared.config.get(Graphql),
         policy=Policy.from_section(prepared.config.get(AggregationSecurity)),
         variables=find_variables(prepared),
+        examined=examined,
     )
 
 

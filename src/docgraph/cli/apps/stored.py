@@ -20,6 +20,7 @@ from docgraph.exchange import (
     WriteKind,
     WriteResult,
 )
+from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.graphql.sections import Graphql
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _LIMIT_MS = 30_000
+_WRITE_MS = 120_000  # for all definitions of `apps apply`
 _MAX_APPS = 100_000
 
 
@@ -49,14 +51,25 @@ class Definitions:
         from docgraph.graphql.apps.history import AUTHOR
 
         AUTHOR.set(_name_author())
-        result = await self.app.store.writes.write(
-            self._resource, write, deadline=Deadline.after_ms(_LIMIT_MS), majority=True
-        )
+        try:
+            result = await self.app.store.writes.write(
+                self._resource, write, deadline=Deadline.after_ms(_WRITE_MS), majority=True
+            )
+        except TimeLimitExceeded as error:
+            raise StartupError(
+                error.message,
+                hint=f"checking and storing took more than {_WRITE_MS // 1000} s: name fewer "
+                "definitions at a time, or run it where the database is near",
+            ) from error
         if result.failures:
             raise StartupError(
                 result.failures[0].message, hint="another process wrote at the same time: try again"
             )
         return result
+
+    def reuse(self, examined: dict[str, Any]) -> None:
+        """Let writes use the compiled parts of definitions that this command has checked."""
+        self.app.plugins.find("graphAppDefinitionChecker").drafts.examined.update(examined)
 
     async def print_served(self) -> None:
         """Wait until the running instances serve what is stored now, or print which do not."""

@@ -19,6 +19,7 @@ from docgraph.config import ConfigSources, ConfigTree
 from docgraph.config.sources import locating
 from docgraph.exchange import (
     Deadline,
+    DocgraphError,
     Document,
     Resource,
     ResourceType,
@@ -74,7 +75,13 @@ def demo(sources: ConfigSources) -> None:
 
     def on_address(address: str) -> None:
         with progress("loading the sample blog"):
-            asyncio.run(_load_blog(tree, address))
+            try:
+                asyncio.run(_load_blog(tree, address))
+            except DocgraphError as error:
+                raise StartupError(
+                    f"the sample blog could not be loaded: {error.message}",
+                    hint=error.hint or "start it again: what is already stored stays",
+                ) from error
 
     with locating(tree):
         sys.exit(
@@ -167,6 +174,15 @@ def _read_definition() -> Document:
     return definition
 
 
+def _invite_to_console(url: str) -> tuple[str, ...]:
+    """Return the lines about the console, which a checkout has only after `make console`."""
+    from docgraph.console.service import STATIC, Site
+
+    if Site(STATIC).find_manifest() is None:
+        return ("  `make console` builds the console, which needs Node.js.", "")
+    return (f"  or open {url}/console/ask/blog in a browser.", "")
+
+
 def _greet(url: str, directory: Path, *, is_chosen: bool) -> None:
     body = orjson.dumps({"query": _QUERY}).decode()
     where = make_printable(f" --data {shlex.quote(str(directory))}") if is_chosen else ""
@@ -177,8 +193,7 @@ def _greet(url: str, directory: Path, *, is_chosen: bool) -> None:
         f"    curl -s {url}/graphql/blog -H 'Content-Type: application/json' \\",
         f"      -d '{body}'",
         "",
-        f"  or open {url}/console/ask/blog in a browser.",
-        "",
+        *_invite_to_console(url),
         f"  `docgraph apps show blog{where}` prints the document that defines this API;",
         f"  `docgraph apps apply FILE{where}` adds one of your own.",
         f"  The data lies in {directory} and stays there. Ctrl-C stops everything.",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,10 +35,21 @@ def doctor(sources: ConfigSources, as_json: bool) -> None:
     if as_json:
         print_table([_describe(one) for one in findings], as_json=True)
     else:
-        for one in findings:
+        for one in _join_skipped(findings):
             for line in _render(one):
                 click.echo(escape_unprintable(line, ascii))
     sys.exit(1 if any(one.state is CheckState.WRONG for one in findings) else 0)
+
+
+def _join_skipped(findings: Sequence[Diagnosis]) -> Iterator[Diagnosis]:
+    """Yield the findings, and one for all checks that were skipped, which have the same reason."""
+    from docgraph.store.diagnostics import CheckState
+
+    skipped = [one for one in findings if one.state is CheckState.SKIPPED]
+    yield from (one for one in findings if one.state is not CheckState.SKIPPED)
+    if skipped:
+        names = ", ".join(one.check for one in skipped)
+        yield replace(skipped[0], check="", found=f"{names}: {skipped[0].found}")
 
 
 def _render(finding: Diagnosis) -> Iterator[str]:

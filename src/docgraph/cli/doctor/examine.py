@@ -56,7 +56,7 @@ def examine(sources: ConfigSources) -> list[Diagnosis]:
             Diagnosis("configuration", CheckState.WRONG, str(problem)) for problem in error.problems
         ]
     seen = {one.check for one in findings}
-    skipped = "not looked at, because of the above"
+    skipped = "not checked, because of the above"
     return [
         *findings,
         Diagnosis("JSON lane", CheckState.OK, explain_lane()),

@@ -12,7 +12,8 @@ caller. The database answers what only it knows: operators, collections, indexes
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 from docgraph.codec import as_written, to_stored
@@ -39,7 +40,7 @@ from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.compiled_app import App, assemble_app
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.conditions import list_served
-from docgraph.graphql.definition.check import Examination, examine_written
+from docgraph.graphql.definition.check import Examination, check_written, examine
 from docgraph.graphql.definition.check_fields import CheckContext
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition, spell_uri
 from docgraph.graphql.definition.definition_diff import Change, find_change
@@ -83,6 +84,7 @@ class Drafts:
     _store: Store
     _registry: PluginRegistry
     _lane: Lane
+    examined: dict[str, Examination] = field(default_factory=dict)  # by a command, before it writes
 
     async def inspect(self, document: Document) -> Inspection:
         """Return what is wrong with a definition, and the questions for the database."""
@@ -94,11 +96,16 @@ class Drafts:
         rules = CheckContext(settings.max_limit, self._store.policy, variables, settings.json_mode)
         definition = decode_definition(to_stored(document))
         hidden = self._store.guard.shield().hidden
-        return Inspection(definition, examine_written(definition, rules, settings, hidden))
+        parts = self.examined.pop(definition.version, None) or examine(definition, rules)
+        return Inspection(definition, check_written(definition, parts, settings, hidden))
 
     async def resolve(self, report: Report) -> Report:
         """Return the report completed with the answers of the database."""
         return await resolve_report(report, self._store, self._settings)
+
+    async def resolve_all(self, reports: Sequence[Report]) -> list[Report]:
+        """Return the reports completed with the answers of the database."""
+        return await resolve_reports(reports, self._store, self._settings)
 
     def assemble(self, inspection: Inspection) -> App:
         """Return the app of a definition; raise `DefinitionError` for an invalid one."""
@@ -122,15 +129,46 @@ def _without_etag(document: Document) -> Document:
 MAX_ASKED: Final = 1_000
 
 
+Answers = dict[Question, Question | None]
+
+
 async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
-    """Return the report with the answers of the database.
+    """Return the report with the answers of the database."""
+    return (await resolve_reports([report], store, settings))[0]
+
+
+async def resolve_reports(
+    reports: Sequence[Report], store: Store, settings: Graphql
+) -> list[Report]:
+    """Return the reports with the answers of the database.
 
     No answer about a collection or an index counts as valid; a trial of a stage or an operator that
     the database does not finish is an error.
-    Equal questions are sent once, and at most `MAX_ASKED` questions in all.
+    Equal questions are sent once, and at most `MAX_ASKED` questions for each report. Whether
+    collections exist is one command for each database, however many definitions there are.
     """
+    asked = await _find_missing(reports, store)
+    return [await _resolve(report, store, settings, asked) for report in reports]
+
+
+async def _find_missing(reports: Sequence[Report], store: Store) -> Answers:
+    """Return the answers about collections."""
+    wanted: dict[str, dict[str, Namespace]] = {}
+    for report in reports:
+        names = (one for one in report.questions if isinstance(one, Namespace))
+        for one in islice(names, MAX_ASKED):
+            wanted.setdefault(one.db, {})[one.collection] = replace(one, where="")
+    answers: Answers = {}
+    for db, questions in wanted.items():
+        existing = await store.stats.find_existing(db, list(questions))
+        present = set(questions) if existing is None else set(existing)
+        answers |= {one: None if name in present else one for name, one in questions.items()}
+    return answers
+
+
+async def _resolve(report: Report, store: Store, settings: Graphql, asked: Answers) -> Report:
     refused: list[Question] = []
-    asked: dict[Question, Question | None] = {}
+    room = MAX_ASKED
     parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
     if not report.errors:
         place, stages = (settings.db, settings.collection), [one.stage for one in parts]
@@ -141,8 +179,9 @@ async def resolve_report(report: Report, store: Store, settings: Graphql) -> Rep
             continue
         thing = replace(question, where="")
         if thing not in asked:
-            if len(asked) == MAX_ASKED:
+            if not room:
                 continue
+            room -= 1
             asked[thing] = await _check_question(thing, store, settings)
         answer = asked[thing]
         if answer is not None:
@@ -153,8 +192,6 @@ async def resolve_report(report: Report, store: Store, settings: Graphql) -> Rep
 async def _check_question(question: Question, store: Store, settings: Graphql) -> Question | None:
     """Return the question with the finding of the database; None if it has none."""
     match question:
-        case Namespace(db=db, collection=collection):
-            return question if await store.stats.exists(db, collection) is False else None
         case IndexedFields():
             return None if await _is_indexed(question, store) else question
         case Ordering(db=db, collection=collection):
@@ -223,7 +260,7 @@ class DefinitionChecker(OnDefinitions):
         self._store = store
         self._key = _hide_ours(store, graphql)
         lane = blocking.lane("definitions", concurrency=1, queue=64)
-        self._drafts = Drafts(graphql, store, registry, lane)
+        self.drafts = Drafts(graphql, store, registry, lane)
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
@@ -241,9 +278,14 @@ class DefinitionChecker(OnDefinitions):
         warnings: list[str] = []
         taken: set[str] = set()
         transaction = transaction_of(exchange)
-        for index, document in enumerate(write.documents):
-            place = f" in document at index position {index}" if len(write.documents) > 1 else ""
-            prepared, findings = await self._check({"_id": ObjectId(), **document}, place)
+        documents = [{"_id": ObjectId(), **document} for document in write.documents]
+        inspections = [await self.drafts.inspect(_without_uris(one)) for one in documents]
+        reports = await self.drafts.resolve_all([one.report for one in inspections])
+        found = zip(documents, inspections, reports, strict=True)
+        for index, (document, inspection, report) in enumerate(found):
+            place = f" in document at index position {index}" if len(documents) > 1 else ""
+            findings = _reject_errors(report, place)
+            prepared = _prepare(document, inspection.definition.uri)
             await self._reject_collision(prepared, taken, place, transaction)
             warnings += map(_show, findings)
             taken.update(prepared[URIS])
@@ -251,22 +293,6 @@ class DefinitionChecker(OnDefinitions):
         if write.kind is WriteKind.INSERT:
             await self._reject_existing([one["_id"] for one in checked], transaction)
         return replace(write, documents=tuple(checked), warnings=(*write.warnings, *warnings))
-
-    async def _check(self, document: Document, place: str) -> tuple[Document, Sequence[Finding]]:
-        written = {key: value for key, value in document.items() if key != URIS}
-        inspection = await self._drafts.inspect(written)
-        report = await self._drafts.resolve(inspection.report)
-        if report.errors:
-            raise DefinitionError(
-                f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
-                f"{report.errors[0].what}",
-                hint=report.errors[0].hint,
-                details=[f"{one.where}: {one.what}" for one in report.errors],
-            )
-        stored = to_stored(written)
-        stored.setdefault("_etag", ObjectId())
-        stored[URIS] = find_claims(document["_id"], decode_definition(stored).uri)
-        return stored, report.warnings
 
     async def _reject_collision(
         self, document: Document, taken: set[str], place: str, transaction: Transaction | None
@@ -306,6 +332,30 @@ class DefinitionChecker(OnDefinitions):
             reveal=(self._key,),
             transaction=transaction,
         )
+
+
+def _without_uris(document: Document) -> Document:
+    return {key: value for key, value in document.items() if key != URIS}
+
+
+def _reject_errors(report: Report, place: str) -> Sequence[Finding]:
+    """Return the warnings of a valid definition; raise for an invalid one."""
+    if report.errors:
+        raise DefinitionError(
+            f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
+            f"{report.errors[0].what}",
+            hint=report.errors[0].hint,
+            details=[f"{one.where}: {one.what}" for one in report.errors],
+        )
+    return report.warnings
+
+
+def _prepare(document: Document, uri: str) -> Document:
+    """Return the definition as it is stored."""
+    stored = to_stored(_without_uris(document))
+    stored.setdefault("_etag", ObjectId())
+    stored[URIS] = find_claims(document["_id"], uri)
+    return stored
 
 
 def _show(warning: Finding) -> str:

@@ -105,27 +105,31 @@ def inspect_definition(
     policy: Policy | None = None,
     variables: Collection[str] = BUILT_IN,
     hidden: Hidden | None = None,
+    examined: dict[str, Examination] | None = None,
 ) -> Report:
     """Return errors, warnings, and the questions that only the database can answer.
 
     `variables` are the names of the predefined variables without their @. `hidden` are the
-    properties that no read shows, by namespace.
+    properties that no read shows, by namespace. `examined` gets the compiled parts by version, for
+    a write of the same definition in this process.
     """
     if not isinstance(definition, AppDefinition):
         definition = decode_definition(definition)
     rules = CheckContext(settings.max_limit, policy or Policy(), variables, settings.json_mode)
-    return examine_written(definition, rules, settings, hidden or {}).report
+    parts = examine(definition, rules)
+    if examined is not None and definition.version:
+        examined[definition.version] = parts
+    return check_written(definition, parts, settings, hidden or {}).report
 
 
-def examine_written(
-    definition: AppDefinition, rules: CheckContext, settings: Graphql, hidden: Hidden
+def check_written(
+    definition: AppDefinition, parts: Examination, settings: Graphql, hidden: Hidden
 ) -> Examination:
-    """Check and compile a definition that is being written.
+    """Check a compiled definition that is being written.
 
     Some of the mistakes that are rejected here are tolerated in definitions that are already
     stored.
     """
-    parts = examine(definition, rules)
     findings = Findings([*parts.report.errors], [*parts.report.warnings])
     findings.questions += parts.report.questions
     for part in findings.questions:  # in a stored definition such a stage fails when it is run

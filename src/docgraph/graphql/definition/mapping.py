@@ -225,5 +225,5 @@ def _parse_json(text: str) -> Any:
     except BodyError as error:
         raise ValueError(
             f"the value {text!r} is not valid JSON ({error.message}); "
-            "a string needs double quotes inside single quotes: '\"text\"'"
+            "a text needs double quotes inside the single quotes"
         ) from None

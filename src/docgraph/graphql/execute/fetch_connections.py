@@ -111,7 +111,10 @@ class _Others:
         except TimeLimitExceeded:
             if not is_own:
                 raise
-            text = f"totalCount takes longer than {limit} ms: select it with a narrower filter"
+            text = (
+                f"totalCount takes longer than {limit} ms (graphql.count-time-limit): "
+                "select it with a narrower filter"
+            )
             return [FieldFailure(text, "count-too-slow")] * len(self._parents)
         return [one[0][_COUNT] if type(one) is list and one else one or 0 for one in answers]
 

@@ -18,6 +18,7 @@ from docgraph.exchange.errors import (
     DocgraphError,
     Forbidden,
     MethodNotAllowed,
+    NotFound,
     Overloaded,
     StoreError,
     Unauthenticated,
@@ -241,7 +242,10 @@ class LiveService:
     async def _check_app(self, exchange: Exchange) -> None:
         """Reject callers who may not send queries to the app, and apps without live queries."""
         inner = await self._authorize_post(exchange, _NO_QUERY)
-        app = await self._engine.find_app(inner)
+        try:
+            app = await self._engine.find_app(inner)
+        except NotFound:  # 405 comes before 404 (decision 21)
+            raise MethodNotAllowed("GET", ("POST", "OPTIONS")) from None
         if not app.definition.has_live(exchange.roles):
             raise MethodNotAllowed("GET", ("POST", "OPTIONS"))
 

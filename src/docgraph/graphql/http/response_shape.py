@@ -33,11 +33,9 @@ from docgraph.codec.csv_table import (
 from docgraph.exchange import Body, DocgraphError, Exchange
 from docgraph.exchange.errors import (
     DefinitionError,
-    Forbidden,
     NotAcceptable,
     QueryError,
     RequestError,
-    Unauthenticated,
 )
 from docgraph.exchange.headers import Acceptance, find_acceptance
 from docgraph.graphql.apps.compiled_app import App
@@ -136,12 +134,9 @@ def render_result(
 
 
 def render_error(error: DocgraphError) -> Body:
-    """Render an error that ended the request; a denied caller gets only the status."""
-    headers = list(error.headers)
-    if isinstance(error, Unauthenticated | Forbidden):
-        return Body(error.status, headers=headers)
+    """Render an error that ended the request."""
     content = orjson.dumps({"data": None, "errors": list_errors(error)})
-    return Body(error.status, content, MEDIA_TYPE, headers)
+    return Body(error.status, content, MEDIA_TYPE, list(error.headers))
 
 
 def list_errors(error: DocgraphError) -> list[dict[str, Any]]:

@@ -18,7 +18,7 @@ from itertools import count
 
 from docgraph import __version__
 from docgraph.config import ConfigTree
-from docgraph.embedded import EmbeddedMongo, Keeper
+from docgraph.embedded import EmbeddedMongo, Keeper, MongodOptions
 from docgraph.observe import Event, emit, leaving_out, otel, prometheus, subscribe, unsubscribe
 from docgraph.observe.engine_events import (
     CertificateExpiring,
@@ -29,6 +29,7 @@ from docgraph.observe.engine_events import (
     WorkerLost,
 )
 from docgraph.observe.events import (
+    ConfigWarning,
     DatabaseFound,
     DatabaseLost,
     DatabaseRefused,
@@ -79,7 +80,7 @@ OnReady = Callable[[Sequence[str], str], None]
 # All workers use the same database, database user and files: one of them reports about these.
 _ONCE = (
     *(DatabaseFound, DatabaseLost, DatabaseRefused, RightsMissing, RightsGranted),
-    *(CertificateLoaded, CertificateExpiring, ReloadFailed, FewDescriptors),
+    *(CertificateLoaded, CertificateExpiring, ReloadFailed, FewDescriptors, ConfigWarning),
 )
 
 
@@ -182,7 +183,9 @@ def open_database(
     if configured is not None:
         yield configured
         return
-    mongo = EmbeddedMongo(prepared.config.get(Core).data_directory, on_progress=say)
+    core = prepared.config.get(Core)
+    options = MongodOptions(port=core.embedded_port)
+    mongo = EmbeddedMongo(core.data_directory, options=options, on_progress=say)
     keeper = Keeper(mongo, on_disk_full)
     if ending is not None:
         ending.database = keeper

@@ -225,20 +225,9 @@ def at(error: DocgraphError, place: EntryLocation) -> DocgraphError:
     kind = type(error)
     placed = kind.__new__(kind, *error.args)  # each kind has a different constructor
     vars(placed).update(vars(error))
-    placed.message = f"{place}: {_say(error)}"
+    placed.message = f"{place}: {error.message}"
     placed.fields = {**error.fields, ENTRY: entry}
     return placed
-
-
-def _say(error: DocgraphError) -> str:
-    """Return the message of an error, without the reason of a denial."""
-    match error:
-        case Unauthenticated():
-            return "the caller is not known"
-        case Forbidden():
-            return "the caller may not do this"
-        case _:
-            return error.message
 
 
 def find_failure(answer: Body) -> DocgraphError | None:

@@ -169,6 +169,18 @@ _REASONS: Final[tuple[tuple[str, str, str], ...]] = (
         "the host name is not found",
         _CORRECT,
     ),
+    (
+        r"Errno 13\b|Errno 1\b|Permission denied|Operation not permitted",
+        "the operating system does not permit the connection",
+        "let the user of this process open the socket or use the network (file permissions, "
+        "SELinux, sandbox)",
+    ),
+    (
+        r"not authorized|requires authentication|Unauthorized",
+        "the database user lacks a permission",
+        "name a user with its permissions in mclient.connection-string; `docgraph doctor` lists "
+        "them",
+    ),
     (r"timed out|timeout", "no answer in time", f"look for a firewall in between, or {_CORRECT}"),
     (
         r"connection (is )?closed|reset|response id|Message length|Unsupported|Protocol",

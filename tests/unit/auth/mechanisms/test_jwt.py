@@ -380,6 +380,7 @@ async def test_tokens_without_end_are_accepted_where_that_is_allowed(
 
 
 async def test_the_log_names_a_missing_end(build: Callable[..., Any]) -> None:
+    """Decision 71."""
     assert await send(await build(**C3), hs(exp=OMIT)) == Rejected("missing-exp")
 
 

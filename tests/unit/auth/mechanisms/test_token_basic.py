@@ -8,7 +8,11 @@ import pytest
 from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.mechanisms.sections import BasicAuthMechanism, TokenBasicAuthMechanism
+from docgraph.auth.mechanisms.sections import (
+    BasicAuthMechanism,
+    DigestAuthMechanism,
+    TokenBasicAuthMechanism,
+)
 from docgraph.exchange import Account, Exchange, Headers, Request
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Plugin, Rejected, TokenManager
@@ -46,7 +50,9 @@ async def provision(
 ) -> TokenBasicMechanism:
     registry = PluginRegistry()
     registry.fill(plugins)
-    mechanism = TokenBasicMechanism(TokenBasicAuthMechanism(), registry, basic)
+    mechanism = TokenBasicMechanism(
+        TokenBasicAuthMechanism(), registry, basic, DigestAuthMechanism()
+    )
     await mechanism.provision()
     return mechanism
 

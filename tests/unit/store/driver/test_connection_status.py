@@ -61,6 +61,11 @@ def test_the_database_behind_the_host_is_where_the_user_is_looked_for(
         ("db:27017: [Errno -2] Name or service not known", "the host name is not found"),
         ("The DNS query name does not exist: _mongodb._tcp.db", "the host name is not found"),
         ("db:27017: timed out", "no answer in time"),
+        (
+            "/run/db.sock: [Errno 13] Permission denied, Timeout: 5.0s",
+            "the operating system does not permit the connection",
+        ),
+        ("db:27017: not authorized, Timeout: 5.0s", "the database user lacks a permission"),
         ("SSL handshake failed: db:27017: EOF", "the TLS handshake fails"),
         (
             "SSL handshake failed: db:27017: [SSL: CERTIFICATE_VERIFY_FAILED] certificate verify "
