@@ -330,6 +330,15 @@ class AccessDenied(Event, frozen=True):
     path: str = ""
 
 
+class ViewDenied(Event, frozen=True):
+    """A caller with a row filter for `source` may not read the view on it (decision 58)."""
+
+    request_id: str
+    view: str
+    source: str
+    hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
+
+
 class FilterPassed(Event, frozen=True):
     """A rule for all callers has filters that do not hold for callers of these rules for roles."""
 
