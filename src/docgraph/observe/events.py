@@ -339,6 +339,16 @@ class ViewDenied(Event, frozen=True):
     hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
 
 
+class ViewRefusedByRule(Event, frozen=True):
+    """Callers of the rule may not read the view, since the rule filters the rows of `source`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    rule: str
+    view: str
+    source: str
+    hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
+
+
 class FilterPassed(Event, frozen=True):
     """A rule for all callers has filters that do not hold for callers of these rules for roles."""
 

@@ -5,16 +5,18 @@ Views are looked for at every door, and at every place of a pipeline where one c
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
+from docgraph.access.view_rules import ViewWarning
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import Overloaded, QueryError, StoreError
 from docgraph.exchange.exchange import RowFilters
 from docgraph.observe import Event, subscribe, unsubscribe
-from docgraph.observe.events import ViewDenied
+from docgraph.observe.events import ViewDenied, ViewRefusedByRule
 from docgraph.store import Store
 from docgraph.store.views import ViewDefinition, ViewRefused
 from tests.http.access_harness import ADA, ADMIN, allow, forget_rules, guarded
@@ -59,10 +61,8 @@ SAFE = {"safe": ("plain", [])}
 async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri, AGENTS) as one:
         data = one.mongo[one.db]
-        data.notes.insert_many(
-            [{"_id": "1", "owner": "ada", "k": 1, "v": "seen"}]
-            + [{"_id": "2", "owner": "bob", "k": 1, "v": MARK}]
-        )
+        data.notes.insert_one({"_id": "1", "owner": "ada", "k": 1, "v": "seen"})
+        data.notes.insert_one({"_id": "2", "owner": "bob", "k": 1, "v": MARK})
         data.plain.insert_one({"_id": "p", "k": 1, "v": "plain"})
         for name, (source, stages) in {**SOURCES, **SAFE}.items():
             data.create_collection(name, viewOn=source, pipeline=stages)
@@ -182,6 +182,61 @@ async def test_only_the_same_rule_names_a_view_and_only_in_read_filters(service:
     assert (await service.request("GET", "/all_notes/2", headers=ADA)).status == 200
 
 
+async def find_warnings(service: Service) -> list[tuple[str, str, bool]]:
+    """The name of each view that a tool warns of, its source, and if it is refused."""
+    comparison = service.app.plugins.find("accessExplain").explainer.comparison
+
+    async def find() -> list[ViewWarning]:
+        return await comparison.find_view_warnings(await comparison._book.find_all())
+
+    found = await service.there(find())
+    assert all("{" in str(one.describe().hint) for one in found)
+    return [(one.view.split(".")[1], one.source.split(".")[1], one.other is None) for one in found]
+
+
+async def test_tools_and_the_start_log_name_the_views(service: Service) -> None:
+    await allow(service, "path-prefix('/')", "user", mongo=rows(service, "united"))
+    expected = [(name, "notes", True) for name in sorted(SOURCES) if name != "united"]
+    assert await find_warnings(service) == expected
+    seen: list[Event] = []
+    subscribe(seen.append)
+    await service.there(service.app.plugins.find("aclRulesCheck").initialize())
+    unsubscribe(seen.append)
+    logged = [one for one in seen if isinstance(one, ViewRefusedByRule)]
+    assert [one.view.split(".")[1] for one in logged] == [name for name, *_ in expected]
+
+    async def explain(path: str, method: str = "GET") -> Document:
+        asked = {"path": path, "method": method, "role": "user"}
+        reply = await service.request("GET", "/access/explain", headers=ADMIN, params=asked)
+        return dict(reply.json)
+
+    refused = await explain("/again")
+    assert (refused["status"], refused["allowed"]) == (403, False)
+    assert f"{service.db}.notes" in refused["reason"]
+    assert (await explain("/united"))["status"] == (await explain("/plain"))["status"] == 200
+    app = await explain("/graphql/v", "POST")
+    assert (app["status"], len(app["notes"])) == (200, 1)
+    assert f"{service.db}.all_notes" in app["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "conditions", "warned"),
+    [
+        ("/all_notes", {}, ["all_notes"]),
+        ("/graphql/v", {"readFilter": {}}, ["all_notes"]),
+        ("/all_notes", {"readFilter": {"k": 1}}, []),
+        ("/plain", {}, []),
+    ],
+)
+async def test_a_plain_filter_that_a_view_passes_is_reported(
+    service: Service, path: str, conditions: Document, warned: list[str]
+) -> None:
+    await allow(service, "path-prefix('/notes')", "user", mongo={"readFilter": {"owner": "ada"}})
+    await allow(service, f"path-prefix('{path}')", "user", "other", mongo=conditions)
+    await allow(service, "path-prefix('/')", "third")
+    assert await find_warnings(service) == [(name, "notes", False) for name in warned]
+
+
 async def read(store: Store, service: Service, name: str, **options: Any) -> list[Document]:
     filters = RowFilters({f"{service.db}.notes": {"owner": "ada"}})
     deadline = Deadline.after_ms(9_000)
@@ -230,6 +285,26 @@ async def test_a_view_that_changes_meanwhile_shows_nothing(service: Service) -> 
     with pytest.raises(ViewRefused):
         await read(store, service, "moving")
     data.drop_collection("moving")
+
+
+async def test_a_view_that_changes_during_each_try_is_503(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, data = service.app.store, service.mongo[service.db]
+    data.create_collection("restless", viewOn="plain", pipeline=[])
+    fetch, numbers = store.reads.commands.fetch, iter(range(9))
+
+    async def change_after(db: str, command: Document, *parts: Any, **others: Any) -> Any:
+        found = await fetch(db, command, *parts, **others)
+        if "find" in command:
+            stage = {"$limit": 1 + next(numbers)}
+            await asyncio.to_thread(redefine, service, "restless", "plain", stage)
+        return found
+
+    monkeypatch.setattr(store.reads.commands, "fetch", change_after)
+    with pytest.raises(Overloaded):
+        await read(store, service, "restless")
+    data.drop_collection("restless")
 
 
 @pytest.mark.parametrize(
