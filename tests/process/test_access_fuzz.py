@@ -318,7 +318,8 @@ def test_canaries_are_planted_behind_views(
     db.create_collection("every", viewOn="notes", pipeline=[])
     db.create_collection("again", viewOn="every", pipeline=[{"$match": {"_id": {"$gt": 0}}}])
     own = {"readFilters": {f"{name}.notes": {"owner": "eve"}}}
-    rules = [("app", "path-prefix('/graphql')", own), ("every", "path('/every')", {})]
+    rules: list[tuple[str, str, Document]] = [("app", "path-prefix('/graphql')", own)]
+    rules.append(("every", "path('/every')", {}))
     rules.append(("notes", "path-prefix('/notes')", {"readFilter": {"owner": "eve"}}))
     db["acl"].insert_many(
         {"_id": id, "predicate": predicate, "roles": ["reader"], "mongo": mongo}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -32,7 +32,7 @@ from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import Order, find_in_order, is_served
 from docgraph.store.query_plan import QueryPlan, read_plan
 from docgraph.store.transaction import fetch_in, is_usable
-from docgraph.store.views import Views
+from docgraph.store.views import ViewCheck, Views
 
 # Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
 _EVERYTHING = {"_docgraph_nothing": 0}
@@ -47,7 +47,10 @@ class StoreReads:
     interceptors: Interceptors
     stats: CollectionStats
     commands: Commands
-    views: Views
+    views: Views = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.views = Views(self.commands)
 
     async def find(  # noqa: PLR0913 - the parts of a query
         self,
@@ -86,11 +89,8 @@ class StoreReads:
         filter, projection = _add_keyset(filter, projection, keyset)
         check = await self.views.check(rows, [place], deadline, consistency, comment)
         parts = await restrict(stats, shield, place, filter, projection)
-
-        async def fetch(command: Document, take: Take | None) -> list[Document]:
-            send = partial(self._fetch, db, command, deadline, consistency, transaction)
-            return await (send(take) if check is None else check.run(send, take))
-
+        sent: Document = {"check": check, "deadline": deadline, "consistency": consistency}
+        fetch = partial(self._fetch, db, **sent, transaction=transaction)
         query = FencedFind(place, parts, projection, (skip, limit), comment)
         known = None if hidden else stats  # the order of an index could reveal hidden properties
         send = partial(query.run, fetch, known if complete else None)
@@ -101,18 +101,27 @@ class StoreReads:
             documents = await send(order, take)
         return strip(documents, hidden) if hidden else documents
 
-    async def _fetch(
+    async def _fetch(  # noqa: PLR0913 - the parts of a query
         self,
         db: str,
         command: Document,
+        take: Take | None,
+        *,
+        check: ViewCheck | None,
         deadline: Deadline,
         consistency: Consistency | None,
-        transaction: Transaction | None,
-        take: Take | None = None,
+        transaction: Transaction | None = None,
+        one_batch: bool = False,
     ) -> list[Document]:
-        if is_usable(transaction):
-            return await fetch_in(transaction, self.commands, db, command, deadline, take)
-        return await self.commands.fetch(db, {**command}, deadline, consistency, take=take)
+        async def send(take: Take | None) -> list[Document]:
+            sent, commands = {**command}, self.commands  # a check can send it twice
+            if is_usable(transaction):
+                return await fetch_in(transaction, commands, db, sent, deadline, take)
+            return await commands.fetch(
+                db, sent, deadline, consistency, one_batch=one_batch, take=take
+            )
+
+        return await (send(take) if check is None else check.run(send, take))
 
     async def decode(
         self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
@@ -225,13 +234,8 @@ class StoreReads:
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
         )
-
-        async def send(take: Take | None) -> list[Document]:
-            return await self.commands.fetch(
-                db, {**command}, deadline, consistency, one_batch=one_batch, take=take
-            )
-
-        return await (send(take) if check is None else check.run(send, take))
+        options: Document = {"deadline": deadline, "consistency": consistency}
+        return await self._fetch(db, command, take, check=check, one_batch=one_batch, **options)
 
     async def count(  # noqa: PLR0913 - the parts of a query
         self,
@@ -256,8 +260,9 @@ class StoreReads:
         check = await self.views.check(rows, [(db, collection)], deadline, consistency, comment)
         parts = await restrict(self.stats, shield, (db, collection), filter)
         command = build_count(collection, parts.stages, limit=limit, comment=comment)
-        send = partial(self._fetch, db, command, deadline, consistency, transaction)
-        results = await (send() if check is None else check.run(send, None))
+        options: Document = {"deadline": deadline, "consistency": consistency}
+        options["transaction"] = transaction
+        results = await self._fetch(db, command, None, check=check, **options)
         return int(results[0]["n"]) if results else 0
 
     async def read(  # noqa: PLR0913 - the parts of a read

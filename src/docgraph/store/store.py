@@ -44,7 +44,6 @@ from docgraph.store.intercept import Interceptors
 from docgraph.store.reads import StoreReads
 from docgraph.store.sections import AggregationSecurity, MClient, count_stream_connections
 from docgraph.store.streams import StoreStreams
-from docgraph.store.views import Views
 from docgraph.store.writes import StoreWrites
 
 _SETTLE_SECONDS: Final = 5.0
@@ -85,12 +84,7 @@ class Store:
         self._elected: tuple[object, ObjectId | None] = (None, None)
         self.clock = DatabaseClock()
         self.reads = StoreReads(
-            self.policy,
-            self.guard,
-            self.interceptors,
-            self.stats,
-            self._commands,
-            Views(self._commands),
+            self.policy, self.guard, self.interceptors, self.stats, self._commands
         )
         self.writes = StoreWrites(
             client, self.policy, self.guard, self.interceptors, self._commands, self._units

@@ -96,8 +96,8 @@ class ViewDefinition(NamedTuple):
 
 
 _NO_VIEW: Final = ViewDefinition()
-Definitions = dict[CollectionName, ViewDefinition]
-_Load = Callable[[list[CollectionName]], Awaitable[Definitions]]
+DefinitionsByName = dict[CollectionName, ViewDefinition]
+_Load = Callable[[list[CollectionName]], Awaitable[DefinitionsByName]]
 
 
 class Views:
@@ -138,9 +138,9 @@ class Views:
 
     async def load(
         self, places: list[CollectionName], deadline: Deadline, preference: str | None
-    ) -> Definitions:
+    ) -> DefinitionsByName:
         """Read the definitions now; a name that does not exist has none. Raise `QueryError`."""
-        found: Definitions = dict.fromkeys(places, _NO_VIEW)
+        found: DefinitionsByName = dict.fromkeys(places, _NO_VIEW)
         for db in dict.fromkeys(db for db, _ in places):
             names = [name for one, name in places if one == db]
             command: Document = {
@@ -188,7 +188,7 @@ class ViewCheck:
         self._deadline = deadline
         self._preference = None if consistency is None else consistency.preference
         self._comment = comment
-        self._known: Definitions = {}
+        self._known: DefinitionsByName = {}
 
     async def begin(self) -> None:
         """Raise `ViewRefused` by the definitions of a moment ago, unless the current ones allow."""
@@ -226,7 +226,7 @@ class ViewCheck:
     ) -> list[Document]:
         is_confirmed = False
 
-        async def take_confirmed(documents: list[Any]) -> None:
+        async def pass_confirmed(documents: list[Any]) -> None:
             nonlocal is_confirmed
             if not is_confirmed:
                 await self.confirm()
@@ -235,7 +235,7 @@ class ViewCheck:
                 await take(documents)
 
         try:
-            found = await send(take and RawTake.like(take_confirmed, take))
+            found = await send(take and RawTake.like(pass_confirmed, take))
         except _PASSING:
             raise
         except DocgraphError:
@@ -266,18 +266,18 @@ class ViewCheck:
         emit(ViewDenied(request, *refused))
         raise ViewRefused
 
-    async def _load(self, places: list[CollectionName]) -> Definitions:
+    async def _load(self, places: list[CollectionName]) -> DefinitionsByName:
         return await self._views.load(places, self._deadline, self._preference)
 
-    async def _load_recent(self, places: list[CollectionName]) -> Definitions:
+    async def _load_recent(self, places: list[CollectionName]) -> DefinitionsByName:
         known = {one: self._views.find_recent(one, self._preference) for one in places}
         found = {place: one for place, one in known.items() if one is not None}
         missing = [place for place in places if place not in found]
         return found | (await self._load(missing) if missing else {})
 
-    async def _trace(self, load: _Load) -> Definitions:
+    async def _trace(self, load: _Load) -> DefinitionsByName:
         """Return the definitions of the suspects, and of all that they read."""
-        found: Definitions = {}
+        found: DefinitionsByName = {}
         pending = self._suspects
         for _ in range(_MAX_DEPTH + 1):
             pending = [one for one in dict.fromkeys(pending) if one not in found]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from docgraph.access.rule_warnings import Comparison
 from docgraph.access.view_rules import ViewWarning
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import Overloaded, QueryError, StoreError
@@ -54,7 +55,7 @@ SOURCES: dict[str, tuple[str, list[Document]]] = {
         ],
     ),
 }
-SAFE = {"safe": ("plain", [])}
+SAFE: dict[str, tuple[str, list[Document]]] = {"safe": ("plain", [])}
 
 
 @module_application
@@ -184,7 +185,7 @@ async def test_only_the_same_rule_names_a_view_and_only_in_read_filters(service:
 
 async def find_warnings(service: Service) -> list[tuple[str, str, bool]]:
     """The name of each view that a tool warns of, its source, and if it is refused."""
-    comparison = service.app.plugins.find("accessExplain").explainer.comparison
+    comparison: Comparison = service.app.plugins.find("accessExplain").explainer.comparison
 
     async def find() -> list[ViewWarning]:
         return await comparison.find_view_warnings(await comparison._book.find_all())

@@ -111,10 +111,9 @@ async def resolve_all_questions(
 async def add_view_warnings(checked: Sequence[Checked], app: Docgraph) -> list[Checked]:
     """Add a warning for each view that an app reads under a rule, and that hides its rows."""
     values = app.plugins.values
-    graphql, mongo = (
-        values["configuration"].get(one.section_name) or one() for one in (Graphql, Mongo)
-    )
-    base = parse_path(graphql.uri.encode())
+    sections = values["configuration"]
+    mongo = sections.get(Mongo.section_name) or Mongo()
+    base = parse_path(sections[Graphql.section_name].uri.encode())
     apps = {
         one.name: (*base, *parse_path(decode_definition(one.document).uri.encode()))
         for one in checked

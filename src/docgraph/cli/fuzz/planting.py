@@ -193,8 +193,9 @@ class Planting:
         for name in self.material.surface.shapes:
             db, _, collection = renaming.namespace(name).partition(".")
             view = self.material.views.get(name)
+            source = None if view is None else view.source
             stages = [] if view is None else renaming.definition(list(view.stages))
-            await self.scratch.create(db, collection, view and view.source, stages)
+            await self.scratch.create(db, collection, source, stages)
 
     async def plant(self, name: str, barriers: Barriers) -> None:
         """Insert documents of one collection; the database decides which ones filters permit."""
