@@ -30,6 +30,7 @@ from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
 from docgraph.store.driver.lenient_decode import encode_bson
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.stage_trials import (
     build_documents,
     build_run,
@@ -324,7 +325,8 @@ class CollectionStats:
         stages: list[Document] = [{"$collStats": {"count": {}}}]
         command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
         found = await self._fetch(place, command)
-        return None if found is None else sum(int(one.get("count", 0)) for one in found)
+        with reading_reply():
+            return None if found is None else sum(int(one.get("count", 0)) for one in found)
 
     async def _load_indexes(self, place: CollectionName) -> tuple[Index, ...] | None:
         command: Document = {"listIndexes": place[1], "cursor": {"batchSize": _MAX_INDEXES}}
@@ -332,8 +334,9 @@ class CollectionStats:
         if found is None:
             return None
         # The index of `_id` has the collation of the collection.
-        own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
-        return tuple(Index.read(one, own) for one in found)
+        with reading_reply():
+            own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
+            return tuple(Index.read(one, own) for one in found)
 
     async def _load_collation(
         self, place: CollectionName, until: Deadline | None = None
@@ -342,8 +345,9 @@ class CollectionStats:
         found = await self._fetch(place, command, until)
         if not found:
             return found if found is None else MISSING
-        options: Document = found[0].get("options") or {}
-        return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
+        with reading_reply():
+            options: Document = found[0].get("options") or {}
+            return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
 
     async def _fetch(
         self, place: CollectionName, command: Document, until: Deadline | None = None

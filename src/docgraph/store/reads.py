@@ -12,6 +12,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.command import Commands
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import SortArgument, build_aggregate, build_count, build_find, read_sort
 from docgraph.store.guard.references import find_references
@@ -263,7 +264,8 @@ class StoreReads:
         options: Document = {"deadline": deadline, "consistency": consistency}
         options["transaction"] = transaction
         results = await self._fetch(db, command, None, check=check, **options)
-        return int(results[0]["n"]) if results else 0
+        with reading_reply():
+            return int(results[0]["n"]) if results else 0
 
     async def read(  # noqa: PLR0913 - the parts of a read
         self,

@@ -32,6 +32,7 @@ from docgraph.runtime import LruDict
 from docgraph.runtime.clock import elapsed
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.lenient_decode import encode_bson
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import RawTake, Take
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.shield import Rows
@@ -149,8 +150,10 @@ class Views:
                 "cursor": {"batchSize": len(names) + 1},
             }
             consistency = Consistency(preference, "local")
-            for one in await self._commands.fetch(db, command, deadline, consistency):
-                found[db, str(one.get("name"))] = ViewDefinition.read(db, one)
+            described = await self._commands.fetch(db, command, deadline, consistency)
+            with reading_reply():
+                for one in described:
+                    found[db, str(one["name"])] = ViewDefinition.read(db, one)
         until = elapsed() + _SECONDS
         for place, definition in found.items():
             self._recent.put((preference, place), (until, definition))
