@@ -13,13 +13,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+import bson
 import pytest
 from bson import Int64, ObjectId, Timestamp
+from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.database import AsyncDatabase
 
+from docgraph.events.change_record import ChangeRecord
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError
+from docgraph.exchange.errors import DocgraphError, StoreError
 from docgraph.exchange.exchange import RowFilters
 from docgraph.store import Store
 from docgraph.store.administration import Administration
@@ -169,3 +172,9 @@ async def test_no_reader_fails_by_the_form_of_a_response(
         answer(one)
         with suppress(DocgraphError):
             await read(store)
+
+
+@pytest.mark.parametrize("event", [{}, {"_id": 1}, {"_id": {}}, {"_id": TOKEN}])
+def test_an_event_without_its_parts_is_an_error_of_the_database(event: Document) -> None:
+    with pytest.raises(StoreError):
+        ChangeRecord(RawBSONDocument(bson.encode(event)), lambda _: {})
