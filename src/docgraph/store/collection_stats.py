@@ -37,7 +37,6 @@ from docgraph.store.driver.stage_trials import (
     build_run_over,
     can_be_run,
 )
-from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.expression_checks import check_pipeline_cost
 from docgraph.store.guard.stage_checks import Policy, check_pipeline, has_key
 from docgraph.store.names import check_namespace
@@ -191,20 +190,12 @@ class CollectionStats:
 
     async def exists(self, db: str, collection: str) -> bool | None:
         """Return whether the collection or view exists; not cached."""
-        check_namespace(db, collection)
-        database = self._commands.client.get_database(db)
-        seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
+        command: Document = {"listCollections": 1, "filter": {"name": collection}, "cursor": {}}
         try:
-            with Observed(db, {"listCollections": ""}) as seen:
-                names = await self._commands.within(
-                    seconds,
-                    lambda: database.list_collection_names(
-                        filter={"name": collection}, comment=seen.comment
-                    ),
-                )
+            found = await self._fetch((db, collection), {**command, "nameOnly": True})
         except DocgraphError:
             return None
-        return bool(names)
+        return None if found is None else bool(found)
 
     async def refuses_operator(self, name: str, kind: str, place: CollectionName) -> bool:
         """Return whether the database has no such operator; checked once for each."""

@@ -364,7 +364,7 @@ def translate(error: BaseException) -> DocgraphError:
     if isinstance(error, CollectionInvalid):
         return Conflict("the collection exists already")
     if isinstance(error, ProtocolError):
-        return invalid_response()
+        return _render(_INVALID)
     if isinstance(error, _OF_THE_CONNECTION):
         return unreachable()
     return _translate_encoding(error)
@@ -414,11 +414,6 @@ def _translate_encoding(error: BaseException) -> DocgraphError:
 def out_of_time() -> DocgraphError:
     """Return the error of a command that exceeded its time limit: 408."""
     return _render(_TIME)
-
-
-def invalid_response() -> DocgraphError:
-    """Return the error for a response that lacks what it must have."""
-    return _render(_INVALID)
 
 
 def unreachable() -> DocgraphError:

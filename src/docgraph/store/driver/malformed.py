@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from docgraph.store.driver.errors import invalid_response
+from pymongo.errors import ProtocolError
+
+from docgraph.exchange.errors import DocgraphError
+from docgraph.store.driver.errors import translate
 
 _CHECKS_OF_ARGUMENTS: Final = "pymongo.common"
 _SHAPE_ERRORS: Final = (AttributeError, IndexError, KeyError, TypeError)
+
+
+def invalid_response() -> DocgraphError:
+    """Return the error for a response that lacks what it must have."""
+    return translate(ProtocolError("a response of unknown form"))
 
 
 @contextmanager
