@@ -161,7 +161,7 @@ def _check_fast_path(store: Store) -> Diagnosis:
 
 
 async def _check_connections(store: Store, workers: int) -> Diagnosis:
-    needed = workers * store.max_connections
+    needed = store.count_connections(workers)
     found = f"up to {needed or 'any number'} by {workers} worker{'s' if workers != 1 else ''}"
     found = f"{found}, {workers * find_pool_size(store.stream_client)} of them for change streams"
     free = await store.count_free_connections()
