@@ -191,11 +191,12 @@ class CollectionStats:
     async def exists(self, db: str, collection: str) -> bool | None:
         """Return whether the collection or view exists; not cached."""
         command: Document = {"listCollections": 1, "filter": {"name": collection}, "cursor": {}}
+        deadline = Deadline.after_ms(_PATIENCE_MS)
+        check_namespace(db, collection)
         try:
-            found = await self._fetch((db, collection), {**command, "nameOnly": True})
+            return bool(await self._commands.fetch(db, {**command, "nameOnly": True}, deadline))
         except DocgraphError:
             return None
-        return None if found is None else bool(found)
 
     async def refuses_operator(self, name: str, kind: str, place: CollectionName) -> bool:
         """Return whether the database has no such operator; checked once for each."""
