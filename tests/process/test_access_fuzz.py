@@ -94,6 +94,12 @@ from docgraph.variables import value_marks
 
 value_marks.check_caller_document.__code__ = (lambda document: None).__code__
 """
+# It lets callers read views over rows that are hidden from them.
+UNVIEWED = """
+from docgraph.store import views
+
+views.find_suspects.__code__ = (lambda rows, places: []).__code__
+"""
 ASKED = "type Query { notes(where: BsonDocument): [Note] } type Note { id: Int text: String }"
 FILTERED = "type Query { notes: [Note] } type Note { id: Int text: String }"
 # Every argument tells about a field that is hidden, and nothing else does.
@@ -325,6 +331,46 @@ def test_filters_that_callers_send_to_apps_fail_because_of_hidden_rows(
 def test_no_request_fails_because_of_a_hidden_row(vault: Staff) -> None:
     done = vault.fuzz(*FAILING)
     assert done.code == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_canaries_are_planted_behind_views(
+    mongo_client: MongoClient[Document], mongo_uri: str, tmp_path: Path, is_open: bool
+) -> None:
+    """Rows of the source are found through views (decision 58): by a fault, or by another rule."""
+    name = new_name()
+    db = mongo_client[name]
+    mappings = {"Query": {"notes": find(name, "again")}, "Note": {"id": "_id"}}
+    db["gql-apps"].insert_one({"_id": "viewed", "schema": FILTERED, "mappings": mappings})
+    db["notes"].insert_one({"_id": 1, "text": "hi", "owner": "eve"})
+    db.create_collection("every", viewOn="notes", pipeline=[])
+    db.create_collection("again", viewOn="every", pipeline=[{"$match": {"_id": {"$gt": 0}}}])
+    own = {"readFilters": {f"{name}.notes": {"owner": "eve"}}}
+    rules: list[tuple[str, str, Document]] = [("app", "path-prefix('/graphql')", own)]
+    rules.append(("every", "path('/every')", {}))
+    rules.append(("notes", "path-prefix('/notes')", {"readFilter": {"owner": "eve"}}))
+    db["acl"].insert_many(
+        {"_id": id, "predicate": predicate, "roles": ["reader"], "mongo": mongo}
+        for id, predicate, mongo in rules
+    )
+    (tmp_path / "plugins").mkdir()
+    if is_open:
+        (tmp_path / "plugins" / "unviewed.py").write_text(UNVIEWED)
+    options = build_options(
+        tmp_path, mongo_uri, name, **{"/core/plugins-directory": str(tmp_path / "plugins")}
+    )
+
+    done = fuzz(
+        "viewed", "--role", "reader", "--operations", "12", "--seed", "7", "--json", *options
+    )
+
+    assert done.code == 1, done.stdout + done.stderr
+    leaks = json.loads(done.stdout)["leaks"]
+    doors = {(one["door"], one["operation"].split()[1].partition("?")[0]) for one in leaks}
+    rest = {("REST", "/every")}  # a rule without filters
+    assert doors == (rest | {("GraphQL", "/graphql/viewed")} if is_open else rest)
+    assert all(one["row"] and one["collection"] == f"{name}.notes" for one in leaks)
+    drop(mongo_client, name)
 
 
 def build_options(directory: Path, uri: str, db: str, **more: Any) -> list[str]:

@@ -412,3 +412,30 @@ def test_a_running_server_has_what_was_applied_when_the_command_is_over(
             "apps: live on 1 instance",
         ]
         assert {ask() for _ in range(8)} == {200}
+
+
+def test_views_on_filtered_rows_are_reported(commands: Commands) -> None:
+    """Decision 58, by `acl check` and `apps check`."""
+    db = commands.mongo[commands.db]
+    db.notes.insert_one({"_id": 1})
+    db.create_collection("every", viewOn="notes", pipeline=[])
+    mapping = {"db": commands.db, "collection": "every"}
+    schema = "type Query { all: [Note] } type Note { _id: Int }"
+    db["gql-apps"].insert_one(
+        {"_id": "v", "schema": schema, "mappings": {"Query": {"all": mapping}}}
+    )
+    own = {f"{commands.db}.notes": {"owner": "ada"}}
+    rule = {
+        "roles": ["user"],
+        "predicate": "path-prefix('/graphql')",
+        "mongo": {"readFilters": own},
+    }
+    db.acl.insert_one({"_id": "app", **rule})
+    (row,) = json.loads(commands.acl("check", "--json").stdout)
+    assert row["valid"]
+    assert f"does not name {commands.db}.every" in row["warnings"][0]["what"]
+    done = commands.run("apps", "check")
+    assert f"the rule app (database) does not name {commands.db}.every" in done.stderr
+    db.acl.update_one({}, {"$set": {f"mongo.readFilters.{commands.db}::every": {}}})
+    (row,) = json.loads(commands.acl("check", "--json").stdout)
+    assert row["warnings"] == []

@@ -15,7 +15,7 @@ from uuid import uuid4
 import psutil
 import pytest
 from pymongo import MongoClient
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.databases import drop, new_name
@@ -31,7 +31,7 @@ Mongo = MongoClient[dict[str, Any]]
 
 
 @contextmanager
-def serving(mongo: Mongo, uri: str) -> Iterator[tuple[Server, Any]]:
+def serving(mongo: Mongo, uri: str, **more: Any) -> Iterator[tuple[Server, Any]]:
     """Two workers, and the database that is at `/data`."""
     db = new_name()
     settings = {
@@ -39,6 +39,7 @@ def serving(mongo: Mongo, uri: str) -> Iterator[tuple[Server, Any]]:
         "sample": {"enabled": False},
         "mongo": {"enabled": True, "mongo-mounts": [{"what": f"/{db}", "where": "/data"}]},
         "fullAuthorizer": {"enabled": True, "authentication-required": False},
+        **more,
     }
     mongo[db].create_collection("things")
     try:
@@ -199,3 +200,18 @@ def test_curl_shows_events(shared: tuple[Server, Any]) -> None:
     assert id.startswith('id:{"_data":"82')
     assert (kind, end) == ("event:change", "")
     assert json.loads(data.removeprefix("data:"))["documentKey"] == {"_id": "curled"}
+
+
+def test_workers_share_the_cursors_of_the_instance(mongo_client: Mongo, mongo_uri: str) -> None:
+    """However the connections are divided among them, the last cursor can be opened."""
+    with ExitStack() as stack:
+        most = {"max-cursors": 6}
+        server, _ = stack.enter_context(serving(mongo_client, mongo_uri, events=most))
+        match = [{"uri": f"is{n}", "stages": [{"$match": {"fullDocument.n": n}}]} for n in range(7)]
+        assert put(server, "/data/things", {"streams": match}).status == 200
+        urls = [address(server).replace("/all?", f"/is{n}?") for n in range(7)]
+        for url in urls[:6]:
+            stack.enter_context(listening(url))
+        with pytest.raises(InvalidStatus) as refused:
+            listening(urls[6])
+        assert refused.value.response.status_code == 503

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization
 from docgraph.config.section import PluginConfig, Section
 from docgraph.exchange import Account, DocgraphError, Exchange, Headers, Parsed, Permission, Request
 from docgraph.exchange.errors import Unauthenticated
+from docgraph.exchange.exchange import RowFilters
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Decision, Kind, Provider, Service
@@ -159,11 +160,18 @@ def combine(outer: Permission | None, inner: Permission | None) -> Permission | 
     if inner is None:
         filters, variables = outer.read_filters, outer.variables
         return Permission(outer.rule, read_filters=filters, variables=variables)
-    merged: dict[str, Mapping[str, Any]] = {**outer.read_filters}
+    merged = RowFilters(outer.read_filters)
     for namespace, one in inner.read_filters.items():
         other = merged.get(namespace)
         merged[namespace] = one if other is None else {"$and": [other, one]}
+    named = [_find_named(one) for one in (outer, inner) if one.read_filters]
+    merged.unnamed = frozenset(merged).difference(frozenset.intersection(*named))
     return replace(inner, read_filters=merged, variables=outer.variables | inner.variables)
+
+
+def _find_named(permission: Permission) -> frozenset[str]:
+    rows = permission.read_filters
+    return frozenset(rows).difference(rows.unnamed if isinstance(rows, RowFilters) else ())
 
 
 class DryRunProvider(Provider):

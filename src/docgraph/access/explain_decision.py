@@ -136,7 +136,7 @@ class Explainer:
 
     _dry_run: RequestDryRun
     _book: RuleBook
-    _comparison: Comparison
+    comparison: Comparison
     _bindings: Bindings | None = None
 
     async def explain(self, question: ExplainedRequest) -> Explanation:
@@ -146,13 +146,17 @@ class Explainer:
         authorization = self._dry_run.authorization
         veto, decision = await self._dry_run.decide(exchange)
         exchange.permission = decision.permission
-        status = _status(decision, veto, caller)
+        status, reason = _status(decision, veto, caller), decision.reason
+        if status == HTTPStatus.OK and (
+            refused := await self.comparison.find_refused_view(exchange)
+        ):
+            status, reason = 403, str(refused)
         return Explanation(
             question=question,
             caller=caller,
             service=exchange.service,
             status=status,
-            reason=decision.reason,
+            reason=reason,
             vetoers=await self._query_all(authorization.vetoers, exchange),
             allowers=await self._query_all(authorization.allowers, exchange),
             rules=await self._consider(exchange),
@@ -173,7 +177,7 @@ class Explainer:
         more = len(ignored) - _MAX_IGNORED
         rest = [f"{more} more rules cannot be read"] if more > 0 else []
         return [
-            *await self._comparison.find_notes(exchange),
+            *await self.comparison.find_notes(exchange),
             *map(str, ignored[:_MAX_IGNORED]),
             *rest,
         ]

@@ -25,6 +25,7 @@ from docgraph.codec import name_id
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Account, Permission, Resource, ResourceType
 from docgraph.exchange.errors import QueryError, SecurityViolation
+from docgraph.exchange.exchange import RowFilters
 from docgraph.exchange.request import Segments
 from docgraph.store.names import namespace_of
 from docgraph.variables import (
@@ -131,11 +132,14 @@ async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView)
     reading = view.request.method in READS or view.resource is None
     namespace = _namespace(view.resource)
     plain = await _render_row(conditions.read_filter, "readFilter", view, reading=reading)
-    rows: dict[str, Mapping[str, Any]] = {
-        name: await _render_row(template, f"readFilters.{name}", view, reading=reading)
-        for name, template in conditions.read_filters.items()
-    }
+    rows = RowFilters(
+        {
+            name: await _render_row(template, f"readFilters.{name}", view, reading=reading)
+            for name, template in conditions.read_filters.items()
+        }
+    )
     if namespace is not None and plain is not None:
+        rows.unnamed = frozenset({namespace} - conditions.read_filters.keys())
         other = rows.get(namespace)
         rows[namespace] = {"$and": [other, plain]} if other else plain
     properties = conditions.properties

@@ -18,8 +18,9 @@ from itertools import groupby, islice
 from typing import Any, ClassVar, Final
 
 from docgraph.access.language.function import NOWHERE, reach_of
-from docgraph.access.rule import Conditions, Rule
+from docgraph.access.rule import READS, Conditions, Rule
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.view_rules import ViewWarning, find_view_warnings
 from docgraph.codec import as_meant
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import (
@@ -32,10 +33,10 @@ from docgraph.exchange import (
     ResourceType,
 )
 from docgraph.exchange.data import ESCAPING
-from docgraph.exchange.request import encode_path, parse_path
+from docgraph.exchange.request import Segments, encode_path, parse_path
 from docgraph.graphql.sections import Graphql
 from docgraph.observe import emit
-from docgraph.observe.events import FilterPassed, RulesTied
+from docgraph.observe.events import FilterPassed, RulesTied, ViewRefusedByRule
 from docgraph.plugins.kinds import Initializer
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
@@ -45,6 +46,7 @@ from docgraph.store.guard.row_filters import RowFilter
 from docgraph.store.guard.shield import hide_marker
 from docgraph.store.mounts import find_paths
 from docgraph.store.names import namespace_of
+from docgraph.store.views import RefusedView
 from docgraph.variables import Flaw
 
 _MAX_WARNINGS: Final = 50
@@ -58,8 +60,18 @@ class RulesCheck(Initializer):
     name: ClassVar[str] = "aclRulesCheck"
     description: ClassVar[str] = "warns of rules whose order decides what callers get"
 
-    def __init__(self, config: PluginConfig, acl_rules: RuleBook) -> None:
+    def __init__(
+        self,
+        config: PluginConfig,
+        *,
+        acl_rules: RuleBook,
+        registry: PluginRegistry,
+        graphql: Graphql,
+        mongo: Mongo,
+        store: Store,
+    ) -> None:
         self._book = acl_rules
+        self._comparison = Comparison(graphql, mongo, store, acl_rules, registry)
 
     async def initialize(self) -> None:
         """Warn about each such rule."""
@@ -69,6 +81,9 @@ class RulesCheck(Initializer):
         ties = find_ties(rules, by_role=self._book.first_role_wins)
         for tie in islice(ties, _MAX_WARNINGS):
             emit(RulesTied(str(tie.rule), _name_some(tie.others)))
+        found = await self._comparison.find_view_warnings(rules)
+        for one in islice((one for one in found if one.other is None), _MAX_WARNINGS):
+            emit(ViewRefusedByRule(str(one.rule), one.view, one.source))
 
 
 def find_passed_filters(rules: Iterable[Rule]) -> Iterator[FilterPassed]:
@@ -128,6 +143,14 @@ def _name_some(rules: Sequence[Rule]) -> tuple[str, ...]:
 
 
 _READ_MS: Final = 10_000
+_READ: Final = frozenset(
+    {
+        ResourceType.COLLECTION,
+        ResourceType.DOCUMENT,
+        ResourceType.SIZE,
+        ResourceType.AGGREGATION,
+    }
+)
 _MAX_APPS: Final = 1000
 
 
@@ -151,6 +174,30 @@ class Comparison:
             return [note async for note in self._compare_app(exchange)]
         return []
 
+    async def find_view_warnings(self, rules: Sequence[Rule]) -> list[ViewWarning]:
+        """Return the views that rules refuse, or that show rows which a rule filters."""
+
+        async def read_apps() -> dict[Segments, set[str]]:
+            base = parse_path(self._graphql.uri.encode())
+            return {
+                (*base, *parse_path(uri.encode())): set(find_namespaces(document))
+                for uri, document in await self._read_apps()
+            }
+
+        return await find_view_warnings(rules, self._store, self._mongo, read_apps)
+
+    async def find_refused_view(self, exchange: Exchange) -> RefusedView | None:
+        """Return the view that the request itself would read and may not."""
+        permission, parsed = exchange.permission, exchange.parsed
+        resource = getattr(parsed, "resource", None)
+        if permission is None or resource is None or exchange.request.method not in READS:
+            return None
+        if resource.type not in _READ or resource.db is None or resource.collection is None:
+            return None
+        place = (resource.db, resource.collection)
+        views, deadline = self._store.reads.views, Deadline.after_ms(_READ_MS)
+        return await views.find_refused(permission.read_filters, [place], deadline)
+
     async def _compare_collection(self, exchange: Exchange) -> AsyncIterator[str]:
         permission = exchange.permission
         if permission is None or permission.namespace not in permission.read_filters:
@@ -169,7 +216,15 @@ class Comparison:
         for uri, document in await self._read_apps():
             if uri != asked or own is None:
                 continue
-            for namespace in sorted(set(find_namespaces(document)) - own.read_filters.keys()):
+            views, read = self._store.reads.views, set(find_namespaces(document))
+            for namespace in sorted(read):
+                place, deadline = namespace.split(".", 1), Deadline.after_ms(_READ_MS)
+                refused = await views.find_refused(
+                    own.read_filters, [(place[0], place[1])], deadline
+                )
+                if refused is not None:
+                    yield f"the app {uri} answers 403 where it reads {namespace}: {refused}"
+            for namespace in sorted(read - own.read_filters.keys()):
                 other = await self._permit(exchange, "mongo", "GET", self._find_path(namespace))
                 if other is not None and namespace in other.read_filters:
                     yield _describe_gap(namespace, other, uri, own)

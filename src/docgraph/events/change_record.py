@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from docgraph.exchange import Document
 from docgraph.store.change_stream import RawEvent, ResumeToken, decode_token
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.exact import decode_exactly
 from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
 
@@ -56,9 +57,10 @@ class ChangeRecord:
 
     def __init__(self, raw: RawEvent, decode: DecodeEvent) -> None:
         self.raw = raw
-        self.token: ResumeToken = decode_token(raw)
-        self.position = str(self.token["_data"])
-        self.kind = str(raw["operationType"])
+        with reading_reply():
+            self.token: ResumeToken = decode_token(raw)
+            self.position = str(self.token["_data"])
+            self.kind = str(raw["operationType"])
         self.size = len(raw.raw)
         self._decode = decode
         self._decoded: Document | None = None

@@ -21,6 +21,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.engine_events import StreamCursors
 from docgraph.runtime.cache import LoadingCache
+from docgraph.runtime.shared_slots import SharedSlots
 from docgraph.store import Store
 from docgraph.store.change_stream import ResumeToken
 from docgraph.store.exact import to_bytes
@@ -30,11 +31,21 @@ _MAX_SNAPSHOTS: Final = 8  # reads for snapshots at the same time
 
 
 class Hub:
-    """Shares sources and channels among callers; `most_cursors` bounds this process."""
+    """Shares sources and channels among callers.
+
+    `most_cursors` bounds this process, and `slots` all of them together.
+    """
 
     def __init__(
-        self, store: Store, options: Events, *, most_cursors: int, most_filters: int
+        self,
+        store: Store,
+        options: Events,
+        *,
+        most_cursors: int,
+        most_filters: int,
+        slots: SharedSlots | None = None,
     ) -> None:
+        self._slots = slots
         self._store = store
         budget = LogBudget(options.max_log_size)
         self._limits = SourceLimits(options, FilterSlots(most_filters), budget)
@@ -102,18 +113,22 @@ class Hub:
         return source
 
     def _open(self, key: bytes, source_key: SourceKey) -> Source:
-        if len(self._open_sources) >= self._most_cursors:
+        is_full = len(self._open_sources) >= self._most_cursors
+        slot = None if is_full or self._slots is None else self._slots.acquire()
+        if is_full or (slot is None and self._slots is not None):
             raise Overloaded(
                 "too many different change streams are open, events.max-cursors bounds them"
             )
         source = self._sources[key] = Source(self._store, source_key, self._limits)
         self._open_sources.add(source)
-        source.task.add_done_callback(lambda _: self._forget(key, source))
+        source.task.add_done_callback(lambda _: self._forget(key, source, slot))
         emit(StreamCursors(len(self._open_sources)))
         return source
 
-    def _forget(self, key: bytes, source: Source) -> None:
+    def _forget(self, key: bytes, source: Source, slot: int | None) -> None:
         self._open_sources.discard(source)
+        if slot is not None and self._slots is not None:
+            self._slots.release(slot)
         if self._sources.get(key) is source:  # else another source has replaced it
             del self._sources[key]
         emit(StreamCursors(len(self._open_sources)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import resource
 from collections.abc import Iterator
-from math import ceil
 from typing import Annotated, ClassVar
 
 from msgspec import Meta
@@ -64,9 +63,9 @@ class Events(PluginConfig, frozen=True):
         ),
     ] = 50_000
 
-    def count_cursors(self, workers: int) -> int:
-        """Return how many change streams one of so many workers opens for callers."""
-        return ceil(self.max_cursors / workers) if self.enabled else 0
+    def count_cursors(self) -> int:
+        """Return how many change streams the workers open for callers, or one of them alone."""
+        return self.max_cursors if self.enabled else 0
 
     def give_advice(self, view: View) -> Iterator[Problem]:
         """Advise when the connections to the database use up the open files of a worker."""
@@ -74,7 +73,7 @@ class Events(PluginConfig, frozen=True):
         allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         if core is None or mclient is None or allowed == resource.RLIM_INFINITY:
             return
-        streams = count_stream_connections(self.count_cursors(core.workers))
+        streams = count_stream_connections(self.count_cursors())
         if streams + mclient.max_pool_size > allowed // 2:
             yield view.blame(
                 "/events/max-cursors",

@@ -37,6 +37,7 @@ from docgraph.plugins.kinds import Provider
 from docgraph.runtime import Generations, Tasks, cancel_until_over
 from docgraph.runtime.open_streams import Reauthorizer, StreamLimits
 from docgraph.runtime.sections import Core
+from docgraph.runtime.shared_slots import SharedSlots
 from docgraph.store import Store
 from docgraph.store.guard.event_stages import hides_ids
 
@@ -241,10 +242,12 @@ class EventStreamsProvider(Provider):
         self, config: Events, *, store: Store, generations: Generations, core: Core
     ) -> None:
         self._tasks = Tasks()
+        self._slots = SharedSlots(generations.directory / "stream-cursors", config.max_cursors)
         self._hub = Hub(
             store,
             config,
-            most_cursors=config.count_cursors(core.workers),
+            most_cursors=config.count_cursors(),
+            slots=self._slots,
             most_filters=ceil(config.max_filters / core.workers),
         )
         self._renewals = Reauthorizer(generations, config.renewal_interval_ms / 1000)
@@ -272,3 +275,4 @@ class EventStreamsProvider(Provider):
         """Close the cursors."""
         await self._tasks.close()
         await self._hub.close()
+        self._slots.close()

@@ -18,6 +18,16 @@ from docgraph.exchange.response import Answer
 _NO_DEADLINE = Deadline()
 
 
+class RowFilters(dict[str, Mapping[str, Any]]):
+    """Row filters by `<db>.<collection>`.
+
+    `unnamed`: a rule that filters rows does not name these in its `readFilters` (decision 58), like
+    the collection of a request with a plain `readFilter`.
+    """
+
+    unnamed: frozenset[str] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Permission:
     """The rule that admitted the request, and its resolved conditions.

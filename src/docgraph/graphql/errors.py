@@ -27,6 +27,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.store.driver.errors import StoreDenied
+from docgraph.store.views import ViewRefused
 
 MAX_ERRORS = 20
 MAX_MESSAGE = 500  # characters: a message may quote the caller's text
@@ -203,6 +204,7 @@ _ENDS_REQUEST = (
     OperationRefused,
     InternalError,
     Overloaded,
+    ViewRefused,
 )
 
 

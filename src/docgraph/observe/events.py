@@ -337,6 +337,25 @@ class AccessDenied(Event, frozen=True):
     path: str = ""
 
 
+class ViewDenied(Event, frozen=True):
+    """A caller with a row filter for `source` may not read the view on it (decision 58)."""
+
+    request_id: str
+    view: str
+    source: str
+    hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
+
+
+class ViewRefusedByRule(Event, frozen=True):
+    """Callers of the rule may not read the view, since the rule filters the rows of `source`."""
+
+    level: ClassVar[Level] = Level.WARNING
+    rule: str
+    view: str
+    source: str
+    hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
+
+
 class FilterPassed(Event, frozen=True):
     """A rule for all callers has filters that do not hold for callers of these rules for roles."""
 

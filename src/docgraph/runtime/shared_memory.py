@@ -174,6 +174,7 @@ class Generations:
     """
 
     def __init__(self, path: Path) -> None:
+        self.directory = path.parent  # of what the workers share
         self._file = SharedFile(path)
         self._counters = memoryview(self._file.memory).cast("Q")
         self._writes = self._counters[len(NAMES) :]

@@ -153,7 +153,7 @@ class Docgraph:
             wait_timeout_ms=core.wait_timeout_ms,
             origin=self._find_origin(),
             rights=find_needed_rights(config),
-            max_cursors=config.get(Events).count_cursors(core.workers),
+            max_cursors=config.get(Events).count_cursors(),
         )
         self._stack.push_async_callback(self.store.close)
         self.store.connect()
@@ -250,7 +250,7 @@ class Docgraph:
     async def _check_connections(self) -> None:
         """Warn if the database accepts fewer connections than all workers may open."""
         await self.store.available()
-        needed = self._prepared.config.get(Core).workers * self.store.max_connections
+        needed = self.store.count_connections(self._prepared.config.get(Core).workers)
         free = await self.store.count_free_connections()
         if free is not None and free < needed:
             path = "/events/max-cursors"

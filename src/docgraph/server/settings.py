@@ -161,7 +161,7 @@ class ServerSettings:
     @property
     def database_connections(self) -> int:
         """The number of connections to the database that one worker process may open."""
-        cursors = self.events.count_cursors(self.core.workers)
+        cursors = self.events.count_cursors()
         return self.mclient.max_pool_size + count_stream_connections(cursors)
 
 

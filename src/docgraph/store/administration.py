@@ -13,9 +13,11 @@ from docgraph.exchange.data import Document, WriteConcern
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.exchange import Exchange
+from docgraph.store.collection_stats import Index
 from docgraph.store.driver.collection_uuid import pinned
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_concern
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.shield import check_filter_paths, check_path, reject
 from docgraph.store.guard.shown import Paths, Shown, asks_for_hidden, is_shown
@@ -40,7 +42,12 @@ class Administration:
         """Return the indexes as the database describes them."""
         check_namespace(db, collection)
         command = {"listIndexes": collection, "cursor": {"batchSize": _MAX_INDEXES}}
-        return await self._commands.fetch(db, command, deadline)
+        found = await self._commands.fetch(db, command, deadline)
+        with reading_reply():
+            for one in found:
+                Index.read(one)
+                one["name"].encode()
+        return found
 
     async def create_index(  # noqa: PLR0913 - the parts of an index
         self,

@@ -30,6 +30,7 @@ from docgraph.runtime import Generations, LoadingCache, LruDict
 from docgraph.store.driver.collection_uuid import FoundCollection, find_collection
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import choose_preference
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import Take
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.names import (
@@ -227,9 +228,10 @@ class Inventory:
             found = await self._commands.fetch(db, command, deadline, _LOCAL)
         except DocgraphError:
             return Measure()  # a view, or a missing privilege
-        stats = [one.get("storageStats", {}) for one in found]
-        documents = sum(int(one.get("count", 0)) for one in stats)
-        size = sum(int(one.get("size", 0)) for one in stats)
+        with reading_reply():
+            stats = [one.get("storageStats", {}) for one in found]
+            documents = sum(int(one.get("count", 0)) for one in stats)
+            size = sum(int(one.get("size", 0)) for one in stats)
         if any("timeseries" in one for one in stats):
             return Measure()  # it counts buckets
         return Measure(documents, size // documents if documents else 0, size)
@@ -287,6 +289,11 @@ class Inventory:
 
 
 def _read_listed(document: Mapping[str, Any]) -> Listed:
+    with reading_reply():
+        return _parse_listed(document)
+
+
+def _parse_listed(document: Mapping[str, Any]) -> Listed:
     options = document.get("options") or {}
     schema = (options.get("validator") or {}).get("$jsonSchema") or {}
     required = schema.get("required") if isinstance(schema, Mapping) else None

@@ -25,6 +25,7 @@ from docgraph.exchange.errors import (
 )
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import StoreDenied, explain
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.exact import keep_names, to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE, find_roots, move_below
 
@@ -167,10 +168,13 @@ class DocumentPipelines:
         facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in parts}
         rows = await self._fetch(place, images, [{"$facet": facets}], deadline)
         found = rows[0] if rows else {}  # a router returns nothing for a dropped database
-        return {
-            one.number: frozenset(n for group in found.get(str(one.number), ()) for n in group["n"])
-            for one in parts
-        }
+        with reading_reply():
+            return {
+                one.number: frozenset(
+                    n for group in found.get(str(one.number), ()) for n in group["n"]
+                )
+                for one in parts
+            }
 
     async def _run(
         self,

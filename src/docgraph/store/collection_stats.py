@@ -9,7 +9,6 @@ import re
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import Any, Final, TypeVar
 
@@ -31,13 +30,13 @@ from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
 from docgraph.store.driver.lenient_decode import encode_bson
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.stage_trials import (
     build_documents,
     build_run,
     build_run_over,
     can_be_run,
 )
-from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.expression_checks import check_pipeline_cost
 from docgraph.store.guard.stage_checks import Policy, check_pipeline, has_key
 from docgraph.store.names import check_namespace
@@ -198,11 +197,12 @@ class CollectionStats:
         """Return which of the collections and views exist; None without an answer; not cached."""
         for collection in collections:
             check_namespace(db, collection)
-        read = self._commands.client.get_database(db).list_collection_names
-        seconds = self._commands.budget(Deadline.after_ms(_PATIENCE_MS))
-        with suppress(DocgraphError), Observed(db, {"listCollections": ""}) as seen:
-            call = partial(read, filter={"name": {"$in": [*collections]}}, comment=seen.comment)
-            return await self._commands.within(seconds, call)
+        chosen: Document = {"name": {"$in": [*collections]}}
+        command: Document = {"listCollections": 1, "filter": chosen, "nameOnly": True, "cursor": {}}
+        with suppress(DocgraphError):
+            found = await self._commands.fetch(db, command, Deadline.after_ms(_PATIENCE_MS))
+            with reading_reply():
+                return [one["name"] for one in found]
         return None
 
     async def refuses_operator(self, name: str, kind: str, place: CollectionName) -> bool:
@@ -324,7 +324,8 @@ class CollectionStats:
         stages: list[Document] = [{"$collStats": {"count": {}}}]
         command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
         found = await self._fetch(place, command)
-        return None if found is None else sum(int(one.get("count", 0)) for one in found)
+        with reading_reply():
+            return None if found is None else sum(int(one.get("count", 0)) for one in found)
 
     async def _load_indexes(self, place: CollectionName) -> tuple[Index, ...] | None:
         command: Document = {"listIndexes": place[1], "cursor": {"batchSize": _MAX_INDEXES}}
@@ -332,8 +333,9 @@ class CollectionStats:
         if found is None:
             return None
         # The index of `_id` has the collation of the collection.
-        own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
-        return tuple(Index.read(one, own) for one in found)
+        with reading_reply():
+            own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
+            return tuple(Index.read(one, own) for one in found)
 
     async def _load_collation(
         self, place: CollectionName, until: Deadline | None = None
@@ -342,8 +344,9 @@ class CollectionStats:
         found = await self._fetch(place, command, until)
         if not found:
             return found if found is None else MISSING
-        options: Document = found[0].get("options") or {}
-        return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
+        with reading_reply():
+            options: Document = found[0].get("options") or {}
+            return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
 
     async def _fetch(
         self, place: CollectionName, command: Document, until: Deadline | None = None

@@ -19,6 +19,7 @@ from docgraph.store.driver.connection_status import Lacking, Lost
 from docgraph.store.driver.errors import translated
 from docgraph.store.driver.fast_path import find_obstacle, find_pool_size
 from docgraph.store.driver.login import log_in
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.rights import Right
 from docgraph.store.store import Store
 
@@ -83,9 +84,10 @@ async def diagnose_database(store: Store, workers: int) -> AsyncIterator[Diagnos
 async def _check_login(store: Store) -> Diagnosis:
     with translated():
         reply = await store.client.admin.command("connectionStatus")
-    users = reply["authInfo"]["authenticatedUsers"]
-    if users:
-        return Diagnosis("login", CheckState.OK, f"as {users[0]['user']!r} of {users[0]['db']}")
+    with reading_reply():
+        users = reply["authInfo"]["authenticatedUsers"]
+        if users:
+            return Diagnosis("login", CheckState.OK, f"as {users[0]['user']!r} of {users[0]['db']}")
     return Diagnosis(
         "login",
         CheckState.ADVICE,
@@ -120,8 +122,10 @@ def _find_unreadable(fault: Lacking, rights: Iterable[Right]) -> list[str]:
 
 
 def _check_version(build: Document) -> Diagnosis:
-    version = str(build["version"])
-    if tuple(build["versionArray"][:2]) >= _OLDEST:
+    with reading_reply():
+        version = str(build["version"])
+        is_supported = tuple(build["versionArray"][:2]) >= _OLDEST
+    if is_supported:
         return Diagnosis("version", CheckState.OK, f"MongoDB {version}")
     return Diagnosis(
         "version", CheckState.WRONG, f"MongoDB {version}", "docgraph needs 5.0 or later"
@@ -157,7 +161,7 @@ def _check_fast_path(store: Store) -> Diagnosis:
 
 
 async def _check_connections(store: Store, workers: int) -> Diagnosis:
-    needed = workers * store.max_connections
+    needed = store.count_connections(workers)
     found = f"up to {needed or 'any number'} by {workers} worker{'s' if workers != 1 else ''}"
     found = f"{found}, {workers * find_pool_size(store.stream_client)} of them for change streams"
     free = await store.count_free_connections()
@@ -177,7 +181,8 @@ async def _check_connections(store: Store, workers: int) -> Diagnosis:
 
 
 def _check_clock(hello: Document, asked: float, answered: float) -> Diagnosis:
-    server_time = hello["localTime"].replace(tzinfo=UTC).timestamp()
+    with reading_reply():
+        server_time = hello["localTime"].replace(tzinfo=UTC).timestamp()
     apart = max(asked - server_time, server_time - answered, 0.0)
     if apart <= _CLOCKS_DIFFER:
         return Diagnosis("clock", CheckState.OK, "that of the database agrees with ours")

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from docgraph.store.driver.malformed import reading_reply
+
 _PLACES: Final = ("queryPlan", "inputStage", "inputStages", "shards", "winningPlan", "queryPlanner")
 _WHOLE: Final = (["[MinKey, MaxKey]"], ["[MaxKey, MinKey]"])
 
@@ -68,6 +70,11 @@ class Execution:
 
 def read_execution(reply: Mapping[str, Any]) -> Execution:
     """Parse an `explain` response with `executionStats`, summed over all stages and members."""
+    with reading_reply():
+        return _sum_up(reply)
+
+
+def _sum_up(reply: Mapping[str, Any]) -> Execution:
     totals = list(_find_all(reply, "totalDocsExamined"))
     planners = [one["queryPlanner"] for one in _find_all(reply, "queryPlanner")]
     plans = [read_plan({"queryPlanner": one}) for one in planners]
@@ -104,11 +111,12 @@ def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:
 
 def read_plan(reply: Mapping[str, Any]) -> QueryPlan:
     """Parse an `explain` response; the plan of one member of a cluster represents all."""
-    found = list(_walk(reply.get("queryPlanner")))
-    stages = dict.fromkeys(str(stage["stage"]) for stage in found)
-    indexes = dict.fromkeys(name for stage in found if (name := _name_index(stage)))
-    is_whole = any(map(_reads_whole_index, found))
-    return QueryPlan(tuple(stages), tuple(indexes), is_whole)
+    with reading_reply():
+        found = list(_walk(reply.get("queryPlanner")))
+        stages = dict.fromkeys(str(stage["stage"]) for stage in found)
+        indexes = dict.fromkeys(name for stage in found if (name := _name_index(stage)))
+        is_whole = any(map(_reads_whole_index, found))
+        return QueryPlan(tuple(stages), tuple(indexes), is_whole)
 
 
 def _name_index(stage: Mapping[str, Any]) -> str:

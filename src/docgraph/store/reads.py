@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,10 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.driver.command import Commands
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import SortArgument, build_aggregate, build_count, build_find, read_sort
+from docgraph.store.guard.references import find_references
 from docgraph.store.guard.rewrite import guard_pipeline
 from docgraph.store.guard.row_filters import FencedFind, check_collations, find_grounds, restrict
 from docgraph.store.guard.shield import (
@@ -31,6 +33,7 @@ from docgraph.store.names import check_namespace, place_of
 from docgraph.store.order import Order, find_in_order, is_served
 from docgraph.store.query_plan import QueryPlan, read_plan
 from docgraph.store.transaction import fetch_in, is_usable
+from docgraph.store.views import ViewCheck, Views
 
 # Of a view, the sort key alone would be all that is shown; to leave something out shows the rest.
 _EVERYTHING = {"_docgraph_nothing": 0}
@@ -45,6 +48,10 @@ class StoreReads:
     interceptors: Interceptors
     stats: CollectionStats
     commands: Commands
+    views: Views = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.views = Views(self.commands)
 
     async def find(  # noqa: PLR0913 - the parts of a query
         self,
@@ -81,11 +88,10 @@ class StoreReads:
             check_query(filter, projection, order.sort, hint, hidden)
             take = take and strip_before(take, hidden)
         filter, projection = _add_keyset(filter, projection, keyset)
+        check = await self.views.check(rows, [place], deadline, consistency, comment)
         parts = await restrict(stats, shield, place, filter, projection)
-
-        async def fetch(command: Document, take: Take | None) -> list[Document]:
-            return await self._fetch(db, command, deadline, consistency, take, transaction)
-
+        sent: Document = {"check": check, "deadline": deadline, "consistency": consistency}
+        fetch = partial(self._fetch, db, **sent, transaction=transaction)
         query = FencedFind(place, parts, projection, (skip, limit), comment)
         known = None if hidden else stats  # the order of an index could reveal hidden properties
         send = partial(query.run, fetch, known if complete else None)
@@ -96,18 +102,27 @@ class StoreReads:
             documents = await send(order, take)
         return strip(documents, hidden) if hidden else documents
 
-    async def _fetch(
+    async def _fetch(  # noqa: PLR0913 - the parts of a query
         self,
         db: str,
         command: Document,
+        take: Take | None,
+        *,
+        check: ViewCheck | None,
         deadline: Deadline,
         consistency: Consistency | None,
-        take: Take | None,
-        transaction: Transaction | None,
+        transaction: Transaction | None = None,
+        one_batch: bool = False,
     ) -> list[Document]:
-        if is_usable(transaction):
-            return await fetch_in(transaction, self.commands, db, command, deadline, take)
-        return await self.commands.fetch(db, command, deadline, consistency, take=take)
+        async def send(take: Take | None) -> list[Document]:
+            sent, commands = {**command}, self.commands  # a check can send it twice
+            if is_usable(transaction):
+                return await fetch_in(transaction, commands, db, sent, deadline, take)
+            return await commands.fetch(
+                db, sent, deadline, consistency, one_batch=one_batch, take=take
+            )
+
+        return await (send(take) if check is None else check.run(send, take))
 
     async def decode(
         self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
@@ -137,6 +152,7 @@ class StoreReads:
         shield = self.guard.shield(rows, policy=self.policy)
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, None, order, None, hidden)
+        check = await self.views.check(rows, [(db, collection)], deadline)
         parts = await restrict(self.stats, shield, (db, collection), filter)
         sorts = bool(parts.behind) and not await is_served(
             self.stats, (db, collection), Order(order), parts.front
@@ -144,6 +160,8 @@ class StoreReads:
         options = {} if sorts else {"sort": order}
         command = build_find(collection, parts.front, limit=1, options=options)
         plan = read_plan(await self.commands.explain(db, command, deadline))
+        if check is not None:
+            await check.confirm()
         return plan.sorting() if sorts and order else plan
 
     async def find_one(  # noqa: PLR0913 - the parts of a query
@@ -201,6 +219,13 @@ class StoreReads:
         check_namespace(db, collection)
         check_pipeline(pipeline, db=db, policy=self.policy)
         shield = self.guard.shield(rows, reveal, self.policy)
+        check = None
+        if rows:
+            read = [
+                (db, collection),
+                *((one.db, one.collection) for one in find_references(pipeline, db)),
+            ]
+            check = await self.views.check(rows, read, deadline, consistency, comment)
         # Nothing is restricted if all collections that it can read are of another database.
         if shield and (self.policy.allow_cross_database or shield.covers(db)):
             place, stats = (db, collection), self.stats
@@ -210,9 +235,8 @@ class StoreReads:
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
         )
-        return await self.commands.fetch(
-            db, command, deadline, consistency, one_batch=one_batch, take=take
-        )
+        options: Document = {"deadline": deadline, "consistency": consistency}
+        return await self._fetch(db, command, take, check=check, one_batch=one_batch, **options)
 
     async def count(  # noqa: PLR0913 - the parts of a query
         self,
@@ -234,10 +258,14 @@ class StoreReads:
         check_filter(filter, policy=self.policy)
         if hidden := shield.hidden.get(namespace):
             check_filter_paths(filter, hidden)
+        check = await self.views.check(rows, [(db, collection)], deadline, consistency, comment)
         parts = await restrict(self.stats, shield, (db, collection), filter)
         command = build_count(collection, parts.stages, limit=limit, comment=comment)
-        results = await self._fetch(db, command, deadline, consistency, None, transaction)
-        return int(results[0]["n"]) if results else 0
+        options: Document = {"deadline": deadline, "consistency": consistency}
+        options["transaction"] = transaction
+        results = await self._fetch(db, command, None, check=check, **options)
+        with reading_reply():
+            return int(results[0]["n"]) if results else 0
 
     async def read(  # noqa: PLR0913 - the parts of a read
         self,

@@ -53,6 +53,8 @@ _SETTLE_SECONDS: Final = 5.0
 class Store:
     """The database: its `reads`, `writes` and `streams`; one per process."""
 
+    shared_cursors = 0  # change streams for callers that all workers together open
+
     def __init__(  # noqa: PLR0913 - what differs between processes
         self,
         client: DriverClient,
@@ -166,6 +168,10 @@ class Store:
         sizes = [find_pool_size(one) for one in self._clients]
         return sum(sizes) if all(sizes) else 0
 
+    def count_connections(self, workers: int) -> int:
+        """Return how many connections so many workers open, which share the cursors of callers."""
+        return max(0, workers * self.max_connections - (workers - 1) * self.shared_cursors)
+
     async def count_free_connections(self) -> int | None:
         """Return how many connections the database leaves us; None if our user may not know."""
         with translated():
@@ -217,7 +223,7 @@ def open_store(  # noqa: PLR0913 - what differs between processes
     address = mclient.connection_string or connection_string
     if address is None:
         raise ValueError("neither configured nor embedded: there is no connection string")
-    return Store(
+    store = Store(
         build_client(mclient, address, wait_ms=wait_timeout_ms),
         stream_client=build_client(
             mclient,
@@ -233,6 +239,8 @@ def open_store(  # noqa: PLR0913 - what differs between processes
             is_embedded=mclient.connection_string is None,
         ),
     )
+    store.shared_cursors = max_cursors
+    return store
 
 
 class ClientProvider(Provider):

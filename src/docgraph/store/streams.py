@@ -27,6 +27,7 @@ from docgraph.store.change_visibility import DocumentPipelines, shorten_large
 from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.lenient_decode import decode_event
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.event_stages import (
     AFTER,
@@ -226,11 +227,13 @@ class StoreStreams:
         reply = await self._send_admin({"hello": 1})
         if "setName" not in reply:
             return "sharded" if reply.get("msg") == "isdbgrid" else "standalone"
-        last_write = reply.get("lastWrite", {}).get("opTime", {}).get("ts")
+        with reading_reply():
+            last_write = reply.get("lastWrite", {}).get("opTime", {}).get("ts")
+            shows_views = reply["maxWireVersion"] >= _WIRE_VERSION_OF_6_0
         election = reply.get("electionId")
         if not isinstance(election, ObjectId) or not isinstance(last_write, Timestamp):
             raise StoreUnavailable("the database has no primary")
-        return PrimaryState(election, last_write, reply["maxWireVersion"] >= _WIRE_VERSION_OF_6_0)
+        return PrimaryState(election, last_write, shows_views)
 
     async def read_committed_time(self) -> Timestamp | None:
         """Return a time up to which all writes are committed; None if a router does not know it.
@@ -238,15 +241,18 @@ class StoreStreams:
         A later time, such as the cluster time, would include writes that no read returns yet.
         """
         reply = await self._send_admin({"hello": 1})
-        found = reply.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
+        with reading_reply():
+            found = reply.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
         return found if isinstance(found, Timestamp) else None
 
     async def has_happened(self, token: Mapping[str, Any]) -> bool:
         """Return whether the time in a resume token has come, by the clock of the database."""
         reply = await self._send_admin({"ping": 1})
-        now: Timestamp = reply["$clusterTime"]["clusterTime"]
-        # A snapshot ends one increment after the time at which it was read.
-        return find_token_time(token) <= Timestamp(now.time, now.inc + 1)
+        with reading_reply():
+            now: Timestamp = reply["$clusterTime"]["clusterTime"]
+            # A snapshot ends one increment after the time at which it was read.
+            latest = Timestamp(now.time, now.inc + 1)
+        return find_token_time(token) <= latest
 
     async def _send_admin(self, command: Document) -> Mapping[str, Any]:
         send = partial(self.client.admin.command, command)
@@ -271,7 +277,8 @@ class StoreStreams:
             raise
         except DocgraphError:  # there is none, or we lack the privilege
             options = {}
-        has_images = bool(options.get(_IMAGES, {}).get("enabled"))
+        with reading_reply():
+            has_images = bool(options.get(_IMAGES, {}).get("enabled"))
         self._images.put((db, collection), (monotonic() + _IMAGES_SECONDS, has_images))
         return has_images
 
@@ -330,7 +337,9 @@ class StoreStreams:
             found = await self.commands.within(seconds, read, deadline)
         if not found:
             raise NotFound("the collection does not exist")
-        options: Mapping[str, Any] = found[0].get("options", {})
+        with reading_reply():
+            options: Mapping[str, Any] = found[0].get("options", {})
+            options.get("collation")
         return options
 
 

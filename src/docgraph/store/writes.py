@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pymongo import IndexModel
 
-from docgraph.exchange.data import Resource, Write, WriteResult
+from docgraph.exchange.data import Resource, Write, WriteKind, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, OutcomeUnknown
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
@@ -43,6 +43,7 @@ from docgraph.store.write import await_server, check_shape, execute, execute_in,
 
 T = TypeVar("T")
 
+_WHOLE: Final = frozenset({WriteKind.CREATE, WriteKind.DROP})
 _TRIES: Final = 8  # of a transaction that fails without a conflict
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 0.5  # seconds
 
@@ -136,7 +137,9 @@ class StoreWrites:
                 self.commands, db, collection, write, deadline=deadline, majority=majority
             )
         finally:  # a write that failed may have been applied
-            self.on_written((f"{db}.{collection}",))
+            # Answers that were read through a view depend on its sources, whatever they are.
+            whole = (db,) if write.kind in _WHOLE else ()
+            self.on_written((f"{db}.{collection}", *whole))
 
     async def _notify_uncertain(
         self, resource: Resource, write: Write, exchange: Exchange | None

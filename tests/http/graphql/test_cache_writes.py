@@ -71,3 +71,18 @@ async def test_a_transaction(api: Api) -> None:
 async def test_a_collection_that_is_dropped(api: Api) -> None:
     assert (await api.delete("/things")).status == 204
     assert await numbers(api) == []
+
+
+@pytest.mark.parametrize("dropped", ["outer", "inner", "things"])
+async def test_a_view_that_is_dropped(api: Api, dropped: str) -> None:
+    """By its own name, and by that of anything that it reads."""
+    db = api.things.database
+    db.create_collection("inner", viewOn="things", pipeline=[])
+    db.create_collection("outer", viewOn="inner", pipeline=[])
+    mapped = {"Query": {"things": api.service.find("outer", {}, sort={"_id": 1})}}
+    schema = "type Query { things: [Thing] } type Thing { n: Int }"
+    await api.service.define("views", schema, mapped, **CACHE)
+    await ask_until_hit(api.service, "views", QUERY)
+    assert (await api.delete(f"/{dropped}", w=1)).status == 204
+    reply = await api.service.query("views", QUERY)
+    assert reply.data["things"] == []

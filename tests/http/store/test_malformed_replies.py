@@ -200,6 +200,29 @@ async def test_values_that_cannot_be_decoded_are_no_malformed_response(lane: str
         assert len(set(fake.asked)) == 1
 
 
+@pytest.mark.parametrize(
+    "reply",
+    [
+        encode(),
+        encode(cursor=1),
+        encode(cursor={"id": 0}),
+        encode(cursor=build_cursor([1, 2])),
+        encode(cursor=build_cursor([{"name": "letters", "options": 1, "info": 1}])),
+    ],
+    ids=["no cursor", "a number", "no batch", "numbers", "no options"],
+)
+async def test_what_the_driver_cannot_read_is_such_an_error(reply: bytes) -> None:
+    async with serving() as (fake, store):
+        deadline = Deadline.after_ms(300_000)
+        fake.reply = reply
+        with pytest.raises(StoreError):
+            await store.streams.find_collation("db", "letters", images=True)
+        with suppress(StoreError):
+            await store.streams.has_images("db", "letters", deadline=deadline)
+        with suppress(StoreError):
+            await store.stats.exists("db", "letters")
+
+
 async def find(store: Store) -> list[Document]:
     return await store.find("db", "letters", {}, limit=10, deadline=Deadline.after_ms(300_000))
 

@@ -356,11 +356,14 @@ async def test_a_row_filter_is_never_compared_by_another_collation(
 async def test_a_row_filter_is_not_applied_where_the_collation_is_unknown(
     store: Store, base: Any, mongo_client: Sync
 ) -> None:
+    rows = {**rows_of(base), f"{base.name}.open": {}}  # its definition decides nothing
     with (
         failing(mongo_client, "listCollections", errorCode=13),
         pytest.raises(NotSupported, match="another collation"),
     ):
-        await aggregate(store, base, "open", [{"$lookup": JOIN}])
+        await store.aggregate(
+            base.name, "open", [{"$lookup": JOIN}], limit=9, deadline=SOON, rows=rows
+        )
 
 
 async def test_indexes_that_cannot_be_listed_cost_no_documents(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from docgraph.access.rule import Rule
     from docgraph.access.rule_warnings import Tie
     from docgraph.access.rulebook import RuleBook
+    from docgraph.access.view_rules import ViewWarning
     from docgraph.cli.acl.rules import RuleCollection
     from docgraph.variables.errors import Flaw
     from docgraph.workbench.advise.advice import Advice
@@ -160,7 +161,10 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         stored = await rules.read_all()
         rows = [_render_flaws(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
         book: RuleBook = rules.app.plugins.values["acl-rules"]
-        rows = _add_ties(rows, find_ties(await book.find_all(), by_role=by_role))
+        known = await book.find_all()
+        rows = _add_ties(rows, find_ties(known, by_role=by_role))
+        comparison = rules.app.plugins.find("accessExplain").explainer.comparison
+        rows = _add_views(rows, await comparison.find_view_warnings(known))
         return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
@@ -255,20 +259,27 @@ def _render_flaws(name: str, flaws: Sequence[Flaw]) -> dict[str, Any]:
 
 
 def _add_ties(rows: list[dict[str, Any]], ties: Iterable[Tie]) -> list[dict[str, Any]]:
-    """Add a warning to the rule that wins a tie; file rules have no row in the list."""
+    """Add a warning to the rule that wins a tie."""
+    return _add_warnings(rows, [(tie.rule, tie.describe()) for tie in ties])
+
+
+def _add_views(rows: list[dict[str, Any]], found: Iterable[ViewWarning]) -> list[dict[str, Any]]:
+    """Add a warning for each view that a rule refuses, or that passes a filter."""
+    return _add_warnings(rows, [(one.rule, one.describe()) for one in found])
+
+
+def _add_warnings(
+    rows: list[dict[str, Any]], found: Iterable[tuple[Rule, Flaw]]
+) -> list[dict[str, Any]]:
+    """Add warnings to the rows of their rules; file rules have no row in the list."""
     from docgraph.access.rule import RuleOrigin
 
     by_name = {row["rule"]: row for row in rows}
-    others: list[dict[str, Any]] = []
-    for tie in ties:
-        name = str(tie.rule).removesuffix(f" ({RuleOrigin.DATABASE})")
-        row = by_name.get(name)
-        if row is None:
-            row = _render_flaws(name, ())
-            others.append(row)
-        flaw = tie.describe()
-        row["warnings"].append({"what": f"priority {flaw.what}", "hint": flaw.hint})
-    return [*rows, *others]
+    for rule, flaw in found:
+        name = str(rule).removesuffix(f" ({RuleOrigin.DATABASE})")
+        row = by_name.setdefault(name, _render_flaws(name, ()))
+        row["warnings"].append({"what": f"{flaw.where} {flaw.what}", "hint": flaw.hint})
+    return [*by_name.values()]
 
 
 def _add_advice(rows: list[dict[str, Any]], advice: Sequence[Advice]) -> list[dict[str, Any]]:

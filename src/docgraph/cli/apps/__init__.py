@@ -57,6 +57,7 @@ def check(
     """
     from docgraph.cli.apps.advise import advise_checked, print_report
     from docgraph.cli.apps.definitions import (
+        add_view_warnings,
         check_paths,
         check_stored,
         report,
@@ -72,6 +73,7 @@ def check(
         else:
             found = check_stored(prepared, await bench.read_all())
         settled = await resolve_all_questions(found, bench.app.store, bench.settings)
+        settled = await add_view_warnings(settled, bench.app)
         return settled, await advise_checked(bench, settled, not paths) if live else None
 
     if database or live or not paths:

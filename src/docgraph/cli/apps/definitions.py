@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from docgraph.access.rule_warnings import find_namespaces
+from docgraph.access.view_rules import ViewWarning, find_view_warnings
 from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
-from docgraph.codec import JsonMode, encode
+from docgraph.codec import JsonMode, as_meant, encode
 from docgraph.exchange import Document, StartupError
+from docgraph.exchange.request import Segments, parse_path
 from docgraph.graphql.apps.definition_writes import resolve_reports
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Examination, inspect_definition, require_id
@@ -27,6 +30,7 @@ from docgraph.graphql.definition.definition_diff import (
 from docgraph.graphql.definition.findings import Finding, Report
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind
+from docgraph.rest.sections import Mongo
 from docgraph.server.prepare import LoadedConfiguration
 from docgraph.store import Policy, Store
 from docgraph.store.diagnostics import CheckState, diagnose_rights
@@ -34,6 +38,9 @@ from docgraph.store.driver.rights import Right
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 from docgraph.workbench.advise.advice import AdviceReport as Advised
+
+if TYPE_CHECKING:
+    from docgraph.server.app import Docgraph
 
 _COLOURS: dict[str, Colour] = {"error": "red", "warning": "yellow"}
 
@@ -106,6 +113,39 @@ async def resolve_all_questions(
     """Return the checks with the answers of the database."""
     reports = await resolve_reports([one.report for one in checked], store, settings)
     return [replace(one, report=report) for one, report in zip(checked, reports, strict=True)]
+
+
+async def add_view_warnings(checked: Sequence[Checked], app: Docgraph) -> list[Checked]:
+    """Add a warning for each view that an app reads under a rule, and that hides its rows."""
+    values = app.plugins.values
+    sections = values["configuration"]
+    mongo = sections.get(Mongo.section_name) or Mongo()
+    base = parse_path(sections[Graphql.section_name].uri.encode())
+    apps = {
+        one.name: (*base, *parse_path(decode_definition(one.document).uri.encode()))
+        for one in checked
+        if not one.errors
+    }
+
+    async def read_apps() -> dict[Segments, set[str]]:
+        return {
+            apps[one.name]: set(find_namespaces(as_meant(one.document)))
+            for one in checked
+            if one.name in apps
+        }
+
+    rules = await values["acl-rules"].find_all()
+    found = await find_view_warnings(rules, app.store, mongo, read_apps)
+    return [
+        replace(one, report=replace(one.report, warnings=(*one.warnings, *added)))
+        for one in checked
+        for added in [[_describe_view(view) for view in found if apps.get(one.name) in view.apps]]
+    ]
+
+
+def _describe_view(found: ViewWarning) -> Finding:
+    flaw = found.describe()
+    return Finding("mappings", f"{flaw.where} of the rule {found.rule} {flaw.what}", flaw.hint)
 
 
 def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:

@@ -23,8 +23,9 @@ from docgraph.graphql.definition.definition import decode_definition, normalise_
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
-from docgraph.store.catalog import Inventory, metadata_id
+from docgraph.store.catalog import Inventory, Listed, metadata_id
 from docgraph.store.driver.scratch import Scratch
+from docgraph.store.guard.references import find_references
 from docgraph.store.names import METADATA_STORE
 from docgraph.variables import REST
 from docgraph.workbench.fuzz.surface import (
@@ -40,6 +41,7 @@ _MAX_DEFINITIONS: Final = 10_000
 _SAMPLE: Final = 50
 _SAMPLE_MS: Final = 3_000
 _MAX_LEAVES: Final = 200  # properties of a collection
+_MAX_VIEWS: Final = 50
 _ADDED: Final = ("_etag", "_escaping")  # by docgraph itself
 
 
@@ -54,6 +56,7 @@ class Material:
     file_rules: list[Mapping[str, Any]] = field(default_factory=list)
     metadata: dict[str, Document] = field(default_factory=dict)  # by namespace; "db." is the db's
     surface: Surface = field(default_factory=Surface)
+    views: dict[str, Listed] = field(default_factory=dict)  # by namespace
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -85,6 +88,9 @@ async def gather(
     material.surface = survey_app(app, material.roles)
     material.rules = await _read_rules(scratch, prepared)
     material.file_rules = _read_file_rules(prepared)
+    for name in find_namespaces(material.definition):
+        material.surface.shape(name)
+    await _add_views(bench, material)
     await _read_metadata(scratch, material)
     for name, metadata in material.metadata.items():
         for one in list_entries(metadata, "aggrs"):
@@ -125,10 +131,56 @@ def _read_file_rules(prepared: LoadedConfiguration) -> list[Mapping[str, Any]]:
     return plain
 
 
+async def _add_views(bench: Docgraph, material: Material) -> None:
+    """Add the views on collections of the app, and what the views of the app read.
+
+    A view that a rule names shows rows on purpose: it is copied like any other collection.
+    """
+    shapes, inventory = material.surface.shapes, Inventory(bench.store)
+    named = set(_find_named_rows([*material.rules, *material.file_rules]))
+    listed = {
+        f"{db}.{one.name}": one
+        for db in material.databases
+        for one in await inventory.list_collections(db, Deadline.after_ms(_SAMPLE_MS))
+        if one.kind == "view"
+    }
+    pending = True
+    while pending:  # views on views
+        pending = False
+        for name, view in listed.items():
+            if name in material.views or name in named or len(material.views) >= _MAX_VIEWS:
+                continue
+            db = name.partition(".")[0]
+            others = [f"{one.db}.{one.collection}" for one in find_references(view.stages, db)]
+            if shapes.keys() & {name, f"{db}.{view.source}", *others}:
+                material.views[name] = view
+                _add_view(material.surface, name, f"{db}.{view.source}", view)
+                pending = True
+
+
+def _add_view(surface: Surface, name: str, source: str, view: Listed) -> None:
+    """Add the properties of a view to its source: documents are made there."""
+    survey_stages(surface, source, list(view.stages), "")
+    shape, origin = surface.shape(name), surface.shape(source)
+    known = {path for path, _ in origin.leaves()}
+    for path, node in shape.leaves():
+        if path not in known:
+            made = origin.at(path)
+            made.kind, made.is_list, made.is_key = node.kind, node.is_list, node.is_key
+            made.values, made.hidden_by = [*node.values], [*node.hidden_by]
+
+
+def _find_named_rows(rules: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    for rule in rules:
+        mongo = rule.get("mongo")
+        filters = mongo.get("readFilters") if isinstance(mongo, Mapping) else None
+        yield from filters if isinstance(filters, Mapping) else ()
+
+
 async def _read_metadata(scratch: Scratch, material: Material) -> None:
     """Read streams, aggregations and schemas of the collections, and of those they join."""
-    surface, pending = material.surface, set(find_namespaces(material.definition))
-    pending |= surface.shapes.keys()
+    surface = material.surface
+    pending = set(surface.shapes)
     while pending:
         name = min(pending)  # always in the same order
         pending.remove(name)

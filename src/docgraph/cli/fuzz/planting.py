@@ -192,13 +192,18 @@ class Planting:
             await self.scratch.fill(renaming.db(db), METADATA_STORE, documents)
         for name in self.material.surface.shapes:
             db, _, collection = renaming.namespace(name).partition(".")
-            await self.scratch.create(db, collection)
+            view = self.material.views.get(name)
+            source = None if view is None else view.source
+            stages = [] if view is None else renaming.definition(list(view.stages))
+            await self.scratch.create(db, collection, source, stages)
 
     async def plant(self, name: str, barriers: Barriers) -> None:
         """Insert documents of one collection; the database decides which ones filters permit."""
         if name in (f"{db}.{collection}" for db, collection in self._own):
             self.findings.notes.append(f"{name}: left as it is, it holds definitions")
             return
+        if name in self.material.views:
+            return  # it shows the documents of its sources
         rows = barriers.rows.get(name, [])
         shape = self.material.surface.shapes[name]
         made = build_documents(name, shape, rows, f"{self.seed}")

@@ -51,12 +51,23 @@ class StoredSurvey:
         remarks = [*check_rules(rules, policy), *check_people(people, rules)]
         apps = await self._read(graphql.db, graphql.collection)
         remarks += check_apps(apps, graphql, policy)
+        remarks += await self._check_views()
         if "*" in databases:
             catalog = Catalog(self.app.store, self.app.plugins.values["generations"], ttl=0.0)
             databases = await catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
         for db in databases:
             remarks += check_stored_properties(db, await self._read(db, _PROPERTIES), policy)
         return remarks + self._cut
+
+    async def _check_views(self) -> list[Remark]:
+        """Return the views that rules refuse from now on (decision 58)."""
+        comparison = self.app.plugins.find("accessExplain").explainer.comparison
+        rules = await self.app.plugins.values["acl-rules"].find_all()
+        return [
+            Remark(Fate.CHANGED, f"permission {one.rule}", f"{flaw.where} {flaw.what}; {flaw.hint}")
+            for one in await comparison.find_view_warnings(rules)
+            if one.other is None and (flaw := one.describe())
+        ]
 
     async def _read(self, db: str, collection: str) -> list[Document]:
         deadline = Deadline.after_ms(_LIMIT_MS)

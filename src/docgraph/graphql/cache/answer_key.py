@@ -25,6 +25,7 @@ from docgraph.codec.bson_types import (
     Regex,
     Timestamp,
 )
+from docgraph.exchange.exchange import RowFilters
 from docgraph.graphql.definition.inputs import ExactFloat
 from docgraph.graphql.plan.plan import Plan
 from docgraph.variables import CallerDocument, TrustedDocument
@@ -63,7 +64,9 @@ def build_key(
     except ValueError:  # a value of a type that JSON does not have
         content = _render(variables)
     if values or rows:  # they can be binary data, of which `marshal` does not write the subtype
-        content = b"%d %b" % (len(content), content) + _render(values, rows)
+        unnamed = sorted(rows.unnamed) if isinstance(rows, RowFilters) else ()
+        rendered = _render(values, rows, dict.fromkeys(unnamed))
+        content = b"%d %b" % (len(content), content) + rendered
     if len(content) > _LONGEST:
         content = b"digest" + blake2b(content, digest_size=32).digest()
     return plan.identity + content

@@ -20,6 +20,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.variables.value_marks import narrow
 
 BatchAnswer = list[Document] | FieldFailure
@@ -195,8 +196,9 @@ async def _send_together(
         describe_failure(error)  # raises errors that end the request
         return await _send_each(fetch, queries, run)
     answers: list[list[Document]] = [[] for _ in queries]
-    for result in results:
-        answers[result["query"]].append(result["document"])
+    with reading_reply():
+        for result in results:
+            answers[result["query"]].append(result["document"])
     checked = [query.check(own, run) for query, own in zip(sent, answers, strict=True)]
     pairs = zip(answers, checked, strict=True)
     dropped = sum(len(own) - len(answer) for own, answer in pairs if isinstance(answer, list))

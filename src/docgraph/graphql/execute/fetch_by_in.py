@@ -31,6 +31,7 @@ from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import BY_BYTES
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import OneField
 from docgraph.variables import matches_nothing
 
@@ -388,7 +389,8 @@ async def _count_together(
     results = await run.aggregate(fetch, [*pipeline, {"$limit": bound + 1}], bound + 1)
     if len(results) > bound:
         return None
-    counted = [{name: one["_id"], "": one["count"]} for one in results]
+    with reading_reply():
+        counted = [{name: one["_id"], "": int(one["count"])} for one in results]
     found = batch.distribute(counted, counted)
     if found is None:
         return None

@@ -29,6 +29,7 @@ from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch
 from docgraph.graphql.plan.relation import freeze
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.driver.lenient_decode import is_readable
+from docgraph.store.driver.malformed import reading_reply
 
 Roots = Sequence[Any] | None
 FetchDocuments = Callable[[Fetch, Sequence[Any], Roots, Run], Coroutine[Any, Any, Sequence[Any]]]
@@ -116,7 +117,8 @@ class _Others:
                 "select it with a narrower filter"
             )
             return [FieldFailure(text, "count-too-slow")] * len(self._parents)
-        return [one[0][_COUNT] if type(one) is list and one else one or 0 for one in answers]
+        with reading_reply():
+            return [one[0][_COUNT] if type(one) is list and one else one or 0 for one in answers]
 
     async def probe(self, page: Page) -> list[Any]:
         """Return whether each parent has items on the other side of the cursor."""

@@ -19,6 +19,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import Join, cut_path
+from docgraph.store.driver.malformed import reading_reply
 
 
 async def fetch_by_lookup(
@@ -50,8 +51,9 @@ async def fetch_by_lookup(
         describe_failure(error)  # raises errors that end the request
         return None
     found: list[list[Document]] = [[] for _ in sought]
-    for result in results:
-        found[result["n"]].append(result["document"])
+    with reading_reply():
+        for result in results:
+            found[result["n"]].append(result["document"])
     found = [run.trim(documents, window.limit) for documents in found]
     run.count(sum(map(len, found)))
     groups = zip(seekers.values(), found, strict=True)

@@ -22,6 +22,7 @@ from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
 from docgraph.graphql.plan.relation import add_paths, cut_path, freeze
+from docgraph.store.driver.malformed import reading_reply
 
 _VERSION: Final = 2  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound
@@ -198,4 +199,5 @@ async def find_keys(
     """Return the sort keys of documents by their (frozen) ids, as the database computes them."""
     keyset = Keyset(None, {SORT_KEY: build_key(order)})
     documents = await run.find_positions(fetch, ids, dict(order), keyset)
-    return {freeze(one["_id"]): read_key(one[SORT_KEY]) for one in documents}
+    with reading_reply():
+        return {freeze(one["_id"]): read_key(one[SORT_KEY]) for one in documents}

@@ -36,6 +36,7 @@ from docgraph.runtime.tasks import concurrently
 from docgraph.store.catalog import Inventory
 from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.lenient_decode import is_readable
+from docgraph.store.names import namespace_of
 
 
 async def _get_size(call: RestCall) -> Answer:
@@ -71,12 +72,16 @@ async def count_documents(call: RestCall) -> tuple[Count, int]:
     """Return the number of matching documents and the method; an estimate ignores filters."""
     parameters = call.parameters
     given = parameters.restriction
-    row = (call.rows or {}).get(f"{call.db}.{call.collection}")
+    place = (call.db, call.collection)
+    row = (call.rows or {}).get(namespace_of(*place))
     if parameters.count is Count.ESTIMATED and not given and not row:
-        catalog, deadline = call.context.catalog, call.exchange.deadline
-        return Count.ESTIMATED, await catalog.estimate(
-            call.db, call.collection, deadline, call.consistency
-        )
+        deadline, consistency = call.exchange.deadline, call.consistency
+        views, comment = call.context.store.reads.views, {"request": call.exchange.id}
+        check = await views.check(call.rows, [place], deadline, consistency, comment)
+        size = await call.context.catalog.estimate(*place, deadline, consistency)
+        if check is not None:
+            await check.confirm()
+        return Count.ESTIMATED, size
     return Count.EXACT, await call.count({"$and": given} if given else {})
 
 

@@ -23,6 +23,7 @@ from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
+from docgraph.store.driver.malformed import reading_reply
 
 _COLLECTION_ID: Final = "collectionUUID"
 _SINCE_WIRE_VERSION: Final = 17  # MongoDB 6.0
@@ -42,7 +43,8 @@ async def find_collection(
     """Return the collection or view with this name; None if it does not exist."""
     cursor = await client.get_database(db).list_collections(filter={"name": name}, comment=comment)
     found = await cursor.to_list()
-    return FoundCollection(found[0].get("info", {}).get("uuid")) if found else None
+    with reading_reply():
+        return FoundCollection(found[0].get("info", {}).get("uuid")) if found else None
 
 
 @asynccontextmanager

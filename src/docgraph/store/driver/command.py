@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -58,8 +58,9 @@ from docgraph.store.driver.errors import (
 )
 from docgraph.store.driver.fast_path import FastPath, has_free_connection
 from docgraph.store.driver.lanes import Wait
-from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
+from docgraph.store.driver.lenient_decode import ResultReader, check_reply, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
+from docgraph.store.driver.malformed import invalid_response, is_unread_by_driver, reading_reply
 from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
@@ -236,6 +237,10 @@ class Commands:
             if bound.expired or (_is_timeout(error) and is_close):
                 raise self._explain_timeout(writing, preference) from error
             raise self._translate(error) from error
+        except Exception as error:
+            if not is_unread_by_driver(error):
+                raise
+            raise invalid_response() from error
 
     def _reject_if_away(self) -> None:
         if self.waits.is_away:
@@ -308,7 +313,9 @@ class Commands:
             seconds,
             lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY),
         )
-        found: datetime = reply["localTime"]
+        with reading_reply():
+            found: datetime = reply["localTime"]
+            found.replace(tzinfo=UTC).timestamp()
         return found
 
     async def read_snapshot_time(self, db: str, collection: str, deadline: Deadline) -> Any:
@@ -323,7 +330,8 @@ class Commands:
             reply = await self.within(
                 seconds, lambda: self.send_by_driver(database, command, primary), deadline
             )
-        return reply["cursor"]["atClusterTime"]
+        with reading_reply():
+            return reply["cursor"]["atClusterTime"]
 
     async def explain(
         self, db: str, command: Document, deadline: Deadline, verbosity: str = "queryPlanner"
@@ -400,7 +408,7 @@ class Commands:
     ) -> Document:
         """Send through the driver's normal path, the only one that supports sessions."""
         try:
-            return await database.command(
+            reply: Document = await database.command(
                 dict(command),  # the driver adds to it
                 read_preference=preference,
                 codec_options=self._options,
@@ -413,8 +421,9 @@ class Commands:
                 codec_options=self._raw_options,
                 session=session,
             )
-            reply: Document = decode_reply(raw.raw, self._options, database.name, command)
-            return reply
+            reply = decode_reply(raw.raw, self._options, database.name, command)
+        check_reply(reply, command)
+        return reply
 
 
 async def _close(

@@ -16,6 +16,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, StoreUnavailable
 from docgraph.store.collection_stats import SPECIAL_OPTIONS, Index
 from docgraph.store.driver.command import Commands
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.find import build_find
 from docgraph.store.guard.stage_checks import check_filter
 from docgraph.store.names import check_namespace
@@ -67,7 +68,9 @@ class IndexStats:
         db, collection = place
         check_namespace(db, collection)
         command: Document = {"listIndexes": collection, "cursor": {"batchSize": _MAX_INDEXES}}
-        return tuple(map(NamedIndex.read, await self._commands.fetch(db, command, deadline)))
+        found = await self._commands.fetch(db, command, deadline)
+        with reading_reply():
+            return tuple(map(NamedIndex.read, found))
 
     async def read_uses(
         self, place: tuple[str, str], deadline: Deadline
@@ -84,12 +87,13 @@ class IndexStats:
         except DocgraphError:
             return None  # a missing privilege
         uses: dict[str, IndexUse] = {}
-        for one in found:
-            name, counted = str(one.get("name")), one.get("accesses") or {}
-            known = uses.get(name, IndexUse(0, None))
-            starts = [start for start in (known.since, counted.get("since")) if start is not None]
-            count = known.accesses + int(counted.get("ops", 0))
-            uses[name] = IndexUse(count, min(starts, default=None))
+        with reading_reply():
+            for one in found:
+                name, counted = str(one.get("name")), one.get("accesses") or {}
+                known = uses.get(name, IndexUse(0, None))
+                starts = [one for one in (known.since, counted.get("since")) if one is not None]
+                count = known.accesses + int(counted.get("ops", 0))
+                uses[name] = IndexUse(count, min(starts, default=None))
         return uses
 
     async def plan(

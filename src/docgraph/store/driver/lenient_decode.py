@@ -37,7 +37,9 @@ _NAME: Final = b"v\0"
 _START: Final = struct.Struct("<i8si")  # the length, the first name, and its length
 _CURSOR: Final = b"\x03cursor\0"
 _OK: Final = b"\x01ok\0" + struct.pack("<d", 1.0)
-_CURSOR_COMMANDS: Final = frozenset({"find", "aggregate", "getMore"})
+_CURSOR_COMMANDS: Final = frozenset(
+    {"find", "aggregate", "getMore", "listCollections", "listIndexes"}
+)
 _DOCUMENTS: Final = frozenset({dict, DBRef})  # a document may look like a reference
 _OBJECT, _ARRAY, _BINARY = 0x03, 0x04, 0x05
 _TEXTS: Final = frozenset({0x02, 0x0D, 0x0E})  # text, code, symbol

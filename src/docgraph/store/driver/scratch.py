@@ -42,10 +42,13 @@ class Scratch:
             if documents:
                 await here.insert_many([{**one} for one in documents])
 
-    async def create(self, db: str, collection: str) -> None:
-        """Create a collection with the options that streams need, unless it exists."""
+    async def create(
+        self, db: str, collection: str, source: str | None = None, stages: Sequence[Any] = ()
+    ) -> None:
+        """Create a collection, or a view on `source`, unless it exists."""
+        options = {} if source is None else {"viewOn": source, "pipeline": list(stages)}
         with _explaining(db):
-            await self._enter(db).create_collection(collection)
+            await self._enter(db).create_collection(collection, **options)
             self._used.add(db)
 
     async def match(self, db: str, collection: str, filter: Mapping[str, Any]) -> list[Any]:

@@ -1,0 +1,42 @@
+"""Malformed responses: what they lack becomes an error of the database, never a `KeyError`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pymongo.errors import ProtocolError
+
+from docgraph.exchange.errors import DocgraphError
+from docgraph.store.driver.errors import translate
+
+_CHECKS_OF_ARGUMENTS: Final = "pymongo.common"
+_SHAPE_ERRORS: Final = (AttributeError, IndexError, KeyError, TypeError)
+
+
+def invalid_response() -> DocgraphError:
+    """Return the error for a response that lacks what it must have."""
+    return translate(ProtocolError("a response of unknown form"))
+
+
+@contextmanager
+def reading_reply() -> Iterator[None]:
+    """Translate errors of the enclosed code, which reads a response in the form that it must have.
+
+    Never enclose code that calls others: their mistakes are not those of the database.
+    """
+    try:
+        yield
+    except (*_SHAPE_ERRORS, ValueError, OverflowError) as error:
+        raise invalid_response() from error
+
+
+def is_unread_by_driver(error: BaseException) -> bool:
+    """Return whether the driver itself failed to read a response."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    name = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    is_driver = name.startswith("pymongo.") and name != _CHECKS_OF_ARGUMENTS
+    return is_driver and isinstance(error, _SHAPE_ERRORS)
