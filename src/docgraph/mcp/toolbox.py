@@ -20,7 +20,6 @@ from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tool import Tool, ToolOutcome, check_arguments
 from docgraph.observe import emit
 from docgraph.observe.events import ToolCalled
-from docgraph.runtime.allocations import explain_shortage
 
 _MAX_TOOLS: Final = 40
 _LONGEST_LIST: Final = 32_768  # bytes
@@ -70,9 +69,6 @@ class Toolbox:
         except DocgraphError as error:
             code = error.errors[0].code if isinstance(error, OperationRefused) else error.code
             outcome = _reject(error, call)
-        except MemoryError:
-            shortage = explain_shortage()
-            code, outcome = shortage.code, _reject(shortage, call)
         except Exception:
             _record(call, tool, "internal-error", started)
             raise
