@@ -43,12 +43,7 @@ impl Mode {
 }
 
 /// Writes `{"$name":"…"}`, or only the text in quotes where `is_plain`.
-pub fn wrap(
-    out: &mut Out,
-    name: &str,
-    is_plain: bool,
-    write: impl FnOnce(&mut Out) -> Fit<()>,
-) -> Fit<()> {
+pub fn wrap(out: &mut Out, name: &str, is_plain: bool, write: impl FnOnce(&mut Out) -> Fit<()>) -> Fit<()> {
     if !is_plain {
         out.extend_from_slice(b"{\"");
         out.extend_from_slice(name.as_bytes());

@@ -36,6 +36,7 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # parameters of `mallopt`
 _LARGE_BLOCK: Final = 1 << 20  # bytes
 _ARENAS: Final = 2
+_LONGEST_FILE: Final = 64 * 1024  # bytes
 
 
 class MemoryKeeper:
@@ -110,7 +111,16 @@ def _find_glibc() -> ctypes.CDLL | None:
 
 def read_resident() -> int:
     """Return the resident memory of this process in bytes."""
-    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return int(_read(_STATM).split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def _read(file: Path) -> str:
+    """Return a file of the kernel, which is short and needs no disk."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        return os.pread(descriptor, _LONGEST_FILE, 0).decode()
+    finally:
+        os.close(descriptor)
 
 
 def read_room(workers: int) -> int | None:
@@ -123,7 +133,7 @@ def read_room(workers: int) -> int | None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     allocations.guard(can_fail=limit != resource.RLIM_INFINITY)
     if limit != resource.RLIM_INFINITY:
-        size = int(_STATM.read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+        size = int(_read(_STATM).split()[0]) * os.sysconf("SC_PAGESIZE")
         rooms.append(limit - size)
     limits = [int(text) for text in _read_cgroup_limits() if text.isdecimal()]
     if limits:
@@ -135,14 +145,14 @@ def _read_cgroup_limits() -> Iterator[str]:
     """Read the limits of this process and of the groups around it; `max` means none."""
     for file in _find_cgroup_files():
         with suppress(OSError):
-            yield file.read_text().strip()
+            yield _read(file).strip()
 
 
 @cache
 def _find_cgroup_files() -> tuple[Path, ...]:
     """Return the files with memory limits of cgroups, version 2 or 1."""
     try:
-        lines = _CGROUP.read_text().splitlines()
+        lines = _read(_CGROUP).splitlines()
     except OSError:
         return ()
     found: list[Path] = []
@@ -155,7 +165,7 @@ def _find_cgroup_files() -> tuple[Path, ...]:
         name = "memory.limit_in_bytes" if is_first else "memory.max"
         own = root / path.lstrip("/")
         found += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
-    return tuple(file for file in found if file.exists())
+    return tuple(file for file in found if os.access(file, os.R_OK))
 
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else

@@ -1,4 +1,4 @@
-"""Memory that runs out in a request is overload (decision 51): 503 at every interface, never 500."""
+"""Memory that runs out in a request is overload (decision 51): 503 everywhere, never 500."""
 
 from __future__ import annotations
 
