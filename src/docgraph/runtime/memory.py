@@ -155,7 +155,7 @@ def _find_cgroup_files() -> tuple[Path, ...]:
         lines = _read(_CGROUP).splitlines()
     except OSError:
         return ()
-    found: list[Path] = []
+    places: list[Path] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         is_first = "memory" in controllers.split(",")
@@ -164,8 +164,13 @@ def _find_cgroup_files() -> tuple[Path, ...]:
         root = _CGROUPS / "memory" if is_first else _CGROUPS
         name = "memory.limit_in_bytes" if is_first else "memory.max"
         own = root / path.lstrip("/")
-        found += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
-    return tuple(file for file in found if os.access(file, os.R_OK))
+        places += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
+    found: list[Path] = []
+    for file in places:
+        with suppress(OSError):
+            _read(file)
+            found.append(file)
+    return tuple(found)
 
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
