@@ -100,12 +100,14 @@ def test_a_process_survives_what_does_not_fit() -> None:
 
 
 def test_the_reserve_is_held_again_after_a_shortage() -> None:
-    allocations.hold_reserve()
-    assert allocations._reserve is not None
+    def is_held() -> bool:
+        return allocations._reserve is not None
 
+    allocations.hold_reserve()
+    before = is_held()
     error = allocations.explain_shortage()
+    during = is_held()
+    allocations.hold_reserve()
 
     assert (type(error), error.status, error.bound) == (Overloaded, 503, "memory")
-    assert allocations._reserve is None
-    allocations.hold_reserve()
-    assert allocations._reserve is not None
+    assert (before, during, is_held()) == (True, False, True)

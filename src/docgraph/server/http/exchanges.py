@@ -269,7 +269,7 @@ class Exchanges:
     ) -> bytes:
         """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
-            return await self._take_body(call, incoming.drain())
+            return await self._admit_body(call, incoming.drain())
         had_place = call.has_place
         self._leave(call)
         emit(BodyAwaited(id))
@@ -279,9 +279,9 @@ class Exchanges:
             emit(BodyAwaited(id, over=True))
         if had_place:
             await self._enter(call)
-        return await self._take_body(call, body)
+        return await self._admit_body(call, body)
 
-    async def _take_body(self, call: HttpCall, body: bytes) -> bytes:
+    async def _admit_body(self, call: HttpCall, body: bytes) -> bytes:
         """Return the body when there is memory for what a large one becomes."""
         if len(body) > _LARGE_BODY and call.exchange is not None:
             await call.exchange.deadline.acquire(_BODY_COPIES * len(body))
