@@ -269,7 +269,8 @@ class Exchanges:
     ) -> bytes:
         """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
-            return await self._admit_body(call, incoming.drain())
+            body = incoming.drain()
+            return body if len(body) <= _LARGE_BODY else await self._admit_body(call, body)
         had_place = call.has_place
         self._leave(call)
         emit(BodyAwaited(id))
@@ -279,11 +280,11 @@ class Exchanges:
             emit(BodyAwaited(id, over=True))
         if had_place:
             await self._enter(call)
-        return await self._admit_body(call, body)
+        return body if len(body) <= _LARGE_BODY else await self._admit_body(call, body)
 
     async def _admit_body(self, call: HttpCall, body: bytes) -> bytes:
-        """Return the body when there is memory for what a large one becomes."""
-        if len(body) > _LARGE_BODY and call.exchange is not None:
+        """Return a large body when there is memory for what it becomes."""
+        if call.exchange is not None:
             await call.exchange.deadline.acquire(_BODY_COPIES * len(body))
         return body
 
