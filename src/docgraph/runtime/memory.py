@@ -175,7 +175,7 @@ def _find_cgroup_files() -> tuple[Path, ...]:
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
 _MAX_BYTES: Final = 1 << 30
-_SPARE: Final = 16 << 20  # bytes below the limit that large answers leave to everything else
+_SPARE: Final = 24 << 20  # bytes below the limit that large answers leave to everything else
 _MEASURE_INTERVAL: Final = 0.25  # seconds between two measurements
 _HOPELESS_SECONDS: Final = 1.0  # wait for memory that the other answers do not hold
 _TURN_BYTES: Final = 512 * 1024  # that requests which waited begin to use in one turn of the loop

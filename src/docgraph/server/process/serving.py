@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final
 
 from docgraph.runtime import Blocking, Tasks, cancel_until_over, run_blocking
-from docgraph.runtime.allocations import hold_reserve
+from docgraph.runtime.allocations import explain_shortage, hold_reserve
 from docgraph.runtime.memory import MemoryKeeper, read_room, tune_allocator
 from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
@@ -240,6 +240,7 @@ async def serve_process(
     """
     tune_allocator()
     hold_reserve()
+    asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
     try:
         if await _unless_stopped(application.startup(), stop):
             try:
@@ -254,6 +255,13 @@ async def serve_process(
                 await server.stop(stop.at_once)
     finally:
         await _close_in_time(application, server, stop)
+
+
+def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Release the reserve if a connection had no memory to read or write: the next ones have."""
+    if isinstance(context.get("exception"), MemoryError):
+        explain_shortage()
+    loop.default_exception_handler(context)
 
 
 async def _announce(application: Application, on_ready: Callable[[str], None]) -> None:
