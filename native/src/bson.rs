@@ -1,5 +1,7 @@
 //! Reads BSON: elements of documents as slices, every length checked.
 
+use crate::out::OUT_OF_MEMORY;
+
 /// Why the native lane gives up; the careful path then produces the answer or the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Misfit(pub &'static str);
@@ -240,7 +242,8 @@ pub fn join_values(values: &[Value]) -> Fit<Vec<u8>> {
     if size + 13 > MAX_DOCUMENT {
         return Err(Misfit("too many values"));
     }
-    let mut data = Vec::with_capacity(size + 13);
+    let mut data = Vec::new();
+    data.try_reserve_exact(size + 13).map_err(|_| OUT_OF_MEMORY)?;
     data.extend_from_slice(&((size + 13) as i32).to_le_bytes());
     data.extend_from_slice(&[ARRAY, b'v', 0]);
     data.extend_from_slice(&((size + 5) as i32).to_le_bytes());
@@ -254,7 +257,9 @@ pub fn join_values(values: &[Value]) -> Fit<Vec<u8>> {
 
 /// Encodes a document with the fields of these names only.
 pub fn keep_fields(document: &[u8], names: &[String]) -> Fit<Vec<u8>> {
-    let mut data = vec![0; 4];
+    let mut data = Vec::new();
+    data.try_reserve_exact(document.len()).map_err(|_| OUT_OF_MEMORY)?;
+    data.extend_from_slice(&[0; 4]);
     let mut elements = Elements::of(document)?;
     while let Some((name, value)) = elements.next()? {
         if names.iter().any(|one| one.as_bytes() == name) {

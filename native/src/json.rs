@@ -1,6 +1,7 @@
 //! Writes JSON texts of single values, byte for byte as the Python lane does.
 
 use crate::bson::{parse_utf8, Fit, Misfit};
+use crate::out::Out;
 
 const CHUNK: usize = 16;
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -34,7 +35,7 @@ const ESCAPES: [u8; 256] = {
 };
 
 /// A text of the database, which may be no valid UTF-8.
-pub fn write_text(out: &mut Vec<u8>, bytes: &[u8]) -> Fit<()> {
+pub fn write_text(out: &mut Out, bytes: &[u8]) -> Fit<()> {
     out.reserve(bytes.len() + 2);
     out.push(b'"');
     let (plain, rest) = bytes.split_at(count_plain(bytes));
@@ -46,13 +47,13 @@ pub fn write_text(out: &mut Vec<u8>, bytes: &[u8]) -> Fit<()> {
     Ok(())
 }
 
-pub fn write_string(out: &mut Vec<u8>, text: &str) {
+pub fn write_string(out: &mut Out, text: &str) {
     out.push(b'"');
     write_escaped(out, text);
     out.push(b'"');
 }
 
-fn write_escaped(out: &mut Vec<u8>, text: &str) {
+fn write_escaped(out: &mut Out, text: &str) {
     let mut rest = text.as_bytes();
     loop {
         let place = find_escape(rest);
@@ -97,12 +98,12 @@ fn find_escape(bytes: &[u8]) -> usize {
     start + rest.iter().position(|byte| ESCAPES[*byte as usize] != 0).unwrap_or(rest.len())
 }
 
-pub fn write_int(out: &mut Vec<u8>, number: i64) {
+pub fn write_int(out: &mut Out, number: i64) {
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// A finite double that needs no exponent; versions of orjson differ in how they write exponents.
-pub fn write_double(out: &mut Vec<u8>, number: f64) -> Fit<()> {
+pub fn write_double(out: &mut Out, number: f64) -> Fit<()> {
     let size = number.abs();
     if size != 0.0 && !(1e-4..1e16).contains(&size) {
         return Err(Misfit("a double that needs an exponent"));
@@ -121,7 +122,7 @@ pub fn name_of(number: f64) -> &'static str {
 }
 
 /// A double as Python's `repr` writes it: `1e+16`, `1e-05`.
-pub fn write_repr(out: &mut Vec<u8>, number: f64) {
+pub fn write_repr(out: &mut Out, number: f64) {
     if !number.is_finite() {
         return out.extend_from_slice(name_of(number).as_bytes());
     }
@@ -150,14 +151,14 @@ pub fn write_repr(out: &mut Vec<u8>, number: f64) {
     }
 }
 
-pub fn write_hex(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn write_hex(out: &mut Out, bytes: &[u8]) {
     for byte in bytes {
         out.extend_from_slice(&[HEX[(byte >> 4) as usize], HEX[(byte & 15) as usize]]);
     }
 }
 
 /// A UUID in standard byte order: `00112233-4455-…`.
-pub fn write_uuid(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn write_uuid(out: &mut Out, bytes: &[u8]) {
     for (place, byte) in bytes.iter().enumerate() {
         if matches!(place, 4 | 6 | 8 | 10) {
             out.push(b'-');
@@ -166,7 +167,7 @@ pub fn write_uuid(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
-pub fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn write_base64(out: &mut Out, bytes: &[u8]) {
     out.reserve(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
         let byte = |place: usize| u32::from(group.get(place).copied().unwrap_or(0));
@@ -179,7 +180,7 @@ pub fn write_base64(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// A decimal that needs no exponent; others do not fit.
-pub fn write_decimal(out: &mut Vec<u8>, low: u64, high: u64) -> Fit<()> {
+pub fn write_decimal(out: &mut Out, low: u64, high: u64) -> Fit<()> {
     let exponent = (high >> 49 & 0x3FFF) as i64 - EXPONENT_BIAS;
     let coefficient = u128::from(high & COEFFICIENT_MASK) << 64 | u128::from(low);
     let mut buffer = itoa::Buffer::new();
@@ -195,7 +196,7 @@ pub fn write_decimal(out: &mut Vec<u8>, low: u64, high: u64) -> Fit<()> {
     out.extend_from_slice(if whole == 0 { b"0" } else { &digits[..whole] });
     if exponent < 0 {
         out.push(b'.');
-        out.resize(out.len() + (-(count + exponent)).max(0) as usize, b'0');
+        out.push_zeros((-(count + exponent)).max(0) as usize);
         out.extend_from_slice(&digits[whole..]);
     }
     Ok(())
@@ -207,7 +208,7 @@ pub fn is_near(millis: i64) -> bool {
 }
 
 /// ISO 8601 of a near date up to its seconds; returns the milliseconds.
-pub fn write_seconds(out: &mut Vec<u8>, millis: i64) -> Fit<i64> {
+pub fn write_seconds(out: &mut Out, millis: i64) -> Fit<i64> {
     if !is_near(millis) {
         return Err(Misfit("a date outside of the years 1 to 9999"));
     }
@@ -228,7 +229,7 @@ pub fn write_seconds(out: &mut Vec<u8>, millis: i64) -> Fit<i64> {
 }
 
 /// ISO 8601 of a near date, always with milliseconds.
-pub fn write_date(out: &mut Vec<u8>, millis: i64) -> Fit<()> {
+pub fn write_date(out: &mut Out, millis: i64) -> Fit<()> {
     let fraction = write_seconds(out, millis)?;
     out.push(b'.');
     write_digits(out, fraction, 3);
@@ -237,7 +238,7 @@ pub fn write_date(out: &mut Vec<u8>, millis: i64) -> Fit<()> {
 }
 
 /// ISO 8601 of a near date without the trailing zeros of its second.
-pub fn write_short_date(out: &mut Vec<u8>, millis: i64) -> Fit<()> {
+pub fn write_short_date(out: &mut Out, millis: i64) -> Fit<()> {
     let fraction = write_seconds(out, millis)?;
     if fraction != 0 {
         out.push(b'.');
@@ -250,7 +251,7 @@ pub fn write_short_date(out: &mut Vec<u8>, millis: i64) -> Fit<()> {
     Ok(())
 }
 
-fn write_digits(out: &mut Vec<u8>, number: i64, width: u32) {
+fn write_digits(out: &mut Out, number: i64, width: u32) {
     for place in (0..width).rev() {
         out.push(b'0' + (number / 10_i64.pow(place) % 10) as u8);
     }

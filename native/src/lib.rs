@@ -5,6 +5,7 @@
 pub mod bson;
 pub mod join;
 pub mod json;
+pub mod out;
 pub mod program;
 #[cfg(feature = "python")]
 mod python;

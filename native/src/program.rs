@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::bson::*;
 use crate::json::*;
+use crate::out::Out;
 use crate::values::*;
 
 const FEW: usize = 16; // names that are compared one by one
@@ -133,10 +134,11 @@ impl Object {
     }
 
     fn add(&mut self, key: &str, source: Source) {
-        let mut prefix = vec![if self.fields.is_empty() { b'{' } else { b',' }];
+        let mut prefix = Out::default();
+        prefix.push(if self.fields.is_empty() { b'{' } else { b',' });
         write_string(&mut prefix, key);
         prefix.push(b':');
-        self.fields.push(Field { prefix, source });
+        self.fields.push(Field { prefix: prefix.into_bytes(), source });
     }
 
     /// The number of a name; documents have their properties in the same order, mostly.
@@ -180,7 +182,7 @@ impl Program {
 
 /// Writes documents by a program.
 pub struct Writer<'a> {
-    pub out: Vec<u8>,
+    pub out: Out,
     max_bytes: usize,
     mode: Mode,
     columns: &'a [Vec<&'a [u8]>],
@@ -190,7 +192,7 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     pub fn new(columns: &'a [Vec<&'a [u8]>], capacity: usize, max_bytes: usize) -> Self {
-        let out = Vec::with_capacity(capacity);
+        let out = Out::with_capacity(capacity);
         Self { out, max_bytes, mode: Mode::Standard, columns, found: Vec::new(), index: 0 }
     }
 
@@ -319,10 +321,9 @@ impl<'a> Writer<'a> {
 
     fn check_size(&self, more: usize) -> Fit<()> {
         if self.out.len() + more > self.max_bytes {
-            Err(Misfit("too large"))
-        } else {
-            Ok(())
+            return Err(Misfit("too large"));
         }
+        self.out.check()
     }
 }
 
@@ -364,7 +365,7 @@ pub fn find_value<'a>(document: &'a [u8], path: &[Step]) -> Fit<Value<'a>> {
     Ok(value)
 }
 
-fn write_scalar(out: &mut Vec<u8>, scalar: Scalar, value: Value, mode: Mode, depth: usize) -> Fit<()> {
+fn write_scalar(out: &mut Out, scalar: Scalar, value: Value, mode: Mode, depth: usize) -> Fit<()> {
     match (scalar, value.kind) {
         (Scalar::String | Scalar::Id, TEXT) => write_text(out, value.text_bytes()?)?,
         (Scalar::String | Scalar::Id, OBJECT_ID) => {
@@ -394,7 +395,7 @@ fn write_scalar(out: &mut Vec<u8>, scalar: Scalar, value: Value, mode: Mode, dep
 }
 
 /// The text of a value under `ID`, without quotes; values that are rare as ids do not fit.
-fn write_id(out: &mut Vec<u8>, value: Value) -> Fit<()> {
+fn write_id(out: &mut Out, value: Value) -> Fit<()> {
     match value.kind {
         INT32 | INT64 => write_int(out, read_integer(value)?),
         DOUBLE => write_repr(out, value.double()?),

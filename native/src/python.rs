@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::{PyIndexError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyMemoryError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyMemoryView, PySlice, PyString, PyTuple};
 
 use crate::bson::{self, find_field, join_values, keep_fields, Fit, Value};
 use crate::join::{Key, Keys};
 use crate::json::write_string;
+use crate::out::{Out, OUT_OF_MEMORY};
 use crate::program::{self, find_value, EnumNames, Object, Scalar, Step, Type, Writer};
 use crate::values::{Mode, MAX_DEPTH};
 
@@ -24,6 +25,9 @@ pyo3::create_exception!(
 );
 
 fn misfit(py: Python, fault: bson::Misfit, index: isize) -> PyErr {
+    if fault == OUT_OF_MEMORY {
+        return PyMemoryError::new_err(fault.0);
+    }
     let error = Misfit::new_err(fault.0);
     match error.value(py).setattr("index", index) {
         Ok(()) => error,
@@ -57,14 +61,15 @@ impl Batch {
     /// Joins encoded documents of other origin.
     #[new]
     fn new(py: Python, documents: Vec<Bound<PyAny>>) -> PyResult<Self> {
-        let mut data = Vec::new();
+        let mut data = Out::default();
         let mut places = Vec::with_capacity(documents.len());
         for document in documents {
             let start = data.len();
             data.extend_from_slice(copy_bytes(&document)?.as_bytes());
             places.push((start, data.len()));
         }
-        let data = PyBytes::new(py, &data).unbind();
+        data.check().map_err(|fault| misfit(py, fault, -1))?;
+        let data = build_bytes(py, &data)?.unbind();
         Ok(Self { data, documents: places.into(), head: PyBytes::new(py, b"").unbind() })
     }
 
@@ -107,7 +112,8 @@ impl Batch {
 
     /// A copy of each document, encoded.
     fn documents<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let copies: Vec<_> = self.slices(py).into_iter().map(|one| PyBytes::new(py, one)).collect();
+        let slices = self.slices(py);
+        let copies: Vec<_> = slices.into_iter().map(|one| build_bytes(py, one)).collect::<PyResult<_>>()?;
         PyList::new(py, copies)
     }
 
@@ -138,7 +144,7 @@ impl Batch {
             found.push(find_value(document, &path).map_err(|fault| misfit(py, fault, index as isize))?);
         }
         let joined = join_values(&found).map_err(|fault| misfit(py, fault, -1))?;
-        decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
+        decode.call1((build_bytes(py, &joined)?,))?.get_item("v")
     }
 }
 
@@ -189,7 +195,7 @@ fn view<'py>(
     }
     let values: Vec<_> = parts.iter().map(|data| Value { kind: bson::DOCUMENT, data }).collect();
     let joined = join_values(&values).map_err(|fault| misfit(py, fault, -1))?;
-    decode.call1((PyBytes::new(py, &joined),))?.get_item("v")
+    decode.call1((build_bytes(py, &joined)?,))?.get_item("v")
 }
 
 /// The value of a field of each document, decoded together; `missing` where there is none.
@@ -212,7 +218,7 @@ fn read_field<'py>(
         }));
     }
     let joined = join_values(&found).map_err(|fault| misfit(py, fault, -1))?;
-    let values = decode.call1((PyBytes::new(py, &joined),))?.get_item("v")?;
+    let values = decode.call1((build_bytes(py, &joined)?,))?.get_item("v")?;
     for index in absent {
         values.set_item(index, missing)?;
     }
@@ -303,6 +309,11 @@ fn pick<'a, 'py>(
     PyList::new(documents.py(), picked)
 }
 
+/// Copies bytes; without memory for them it is an error, where `PyBytes::new` panics.
+fn build_bytes<'py>(py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyBytes>> {
+    PyBytes::new_with(py, data.len(), |bytes| Ok(bytes.copy_from_slice(data)))
+}
+
 fn copy_bytes<'py>(data: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
     if let Ok(bytes) = data.cast_exact::<PyBytes>() {
         return Ok(bytes.clone());
@@ -318,7 +329,7 @@ fn split_reply(message: &Bound<PyAny>) -> PyResult<Batch> {
     let py = message.py();
     let data = copy_bytes(message)?;
     let reply = bson::split_reply(data.as_bytes()).map_err(|fault| misfit(py, fault, -1))?;
-    let head = PyBytes::new(py, &reply.head).unbind();
+    let head = build_bytes(py, &reply.head)?.unbind();
     Ok(Batch { data: data.unbind(), documents: reply.documents.into(), head })
 }
 
@@ -375,7 +386,7 @@ impl Program {
         max_bytes: Option<usize>,
     ) -> PyResult<Bound<'py, PyBytes>> {
         let (out, _) = self.render(py, documents, columns, max_bytes, Lists::One)?;
-        Ok(PyBytes::new(py, &out))
+        build_bytes(py, &out)
     }
 
     /// A JSON array of the documents up to each of these positions, from the previous one.
@@ -408,7 +419,8 @@ impl Program {
 
 fn cut<'py>(py: Python<'py>, out: &[u8], ends: &[usize]) -> PyResult<Bound<'py, PyList>> {
     let starts = std::iter::once(0).chain(ends.iter().copied());
-    let parts: Vec<_> = starts.zip(ends).map(|(start, end)| PyBytes::new(py, &out[start..*end])).collect();
+    let parts = starts.zip(ends).map(|(start, end)| build_bytes(py, &out[start..*end]));
+    let parts: Vec<_> = parts.collect::<PyResult<_>>()?;
     PyList::new(py, parts)
 }
 
@@ -493,7 +505,8 @@ fn write_all(
         }
         start = *end;
     }
-    Ok((writer.out, ends))
+    writer.out.check().map_err(|fault| (fault, documents.len()))?;
+    Ok((writer.out.into_bytes(), ends))
 }
 
 fn open_columns<'py>(
@@ -563,12 +576,12 @@ fn parse_type(spec: &Bound<PyAny>, depth: usize) -> PyResult<Type> {
 fn parse_enum(names: &Bound<PyDict>) -> PyResult<EnumNames> {
     let mut parsed = EnumNames::default();
     for (stored, name) in names {
-        let mut json = Vec::new();
+        let mut json = Out::default();
         write_string(&mut json, &name.extract::<String>()?);
         if stored.is_exact_instance_of::<PyString>() {
-            parsed.texts.insert(stored.extract::<String>()?.into_bytes().into(), json);
+            parsed.texts.insert(stored.extract::<String>()?.into_bytes().into(), json.into_bytes());
         } else if stored.is_exact_instance_of::<PyInt>() {
-            parsed.numbers.insert(stored.extract()?, json);
+            parsed.numbers.insert(stored.extract()?, json.into_bytes());
         } else {
             return Err(invalid("the native lane supports enums of texts and integers"));
         }

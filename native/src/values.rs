@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::bson::*;
 use crate::json::*;
+use crate::out::Out;
 
 /// MongoDB stops at 200 levels, orjson at 254.
 pub const MAX_DEPTH: usize = 200;
@@ -42,12 +43,7 @@ impl Mode {
 }
 
 /// Writes `{"$name":"…"}`, or only the text in quotes where `is_plain`.
-pub fn wrap(
-    out: &mut Vec<u8>,
-    name: &str,
-    is_plain: bool,
-    write: impl FnOnce(&mut Vec<u8>) -> Fit<()>,
-) -> Fit<()> {
+pub fn wrap(out: &mut Out, name: &str, is_plain: bool, write: impl FnOnce(&mut Out) -> Fit<()>) -> Fit<()> {
     if !is_plain {
         out.extend_from_slice(b"{\"");
         out.extend_from_slice(name.as_bytes());
@@ -62,7 +58,7 @@ pub fn wrap(
     Ok(())
 }
 
-pub fn write_whole(out: &mut Vec<u8>, value: Value, mode: Mode, depth: usize) -> Fit<()> {
+pub fn write_whole(out: &mut Out, value: Value, mode: Mode, depth: usize) -> Fit<()> {
     match value.kind {
         DOUBLE => write_float(out, value.double()?, mode)?,
         TEXT => write_text(out, value.text_bytes()?)?,
@@ -91,7 +87,7 @@ pub fn write_whole(out: &mut Vec<u8>, value: Value, mode: Mode, depth: usize) ->
 
 /// A document without its hidden properties.
 pub fn write_object(
-    out: &mut Vec<u8>,
+    out: &mut Out,
     mut elements: Elements,
     mode: Mode,
     hidden: &[Box<[u8]>],
@@ -115,7 +111,7 @@ pub fn write_object(
     Ok(())
 }
 
-fn write_array(out: &mut Vec<u8>, mut elements: Elements, mode: Mode, depth: usize) -> Fit<()> {
+fn write_array(out: &mut Out, mut elements: Elements, mode: Mode, depth: usize) -> Fit<()> {
     check_depth(depth)?;
     let mut mark = b'[';
     while let Some((_, value)) = elements.next()? {
@@ -175,14 +171,14 @@ impl<'a> Names<'a> {
     }
 }
 
-pub fn write_float(out: &mut Vec<u8>, number: f64, mode: Mode) -> Fit<()> {
+pub fn write_float(out: &mut Out, number: f64, mode: Mode) -> Fit<()> {
     if number.is_finite() && !matches!(mode, Extended | GraphqlCanonical) {
         return write_double(out, number);
     }
     wrap(out, "$numberDouble", mode == GraphqlPlain, |out| Ok(write_repr(out, number)))
 }
 
-pub fn write_long(out: &mut Vec<u8>, number: i64, mode: Mode) -> Fit<()> {
+pub fn write_long(out: &mut Out, number: i64, mode: Mode) -> Fit<()> {
     match mode {
         Standard | Relaxed | GraphqlRelaxed => write_int(out, number),
         GraphqlPlain if number.abs_diff(0) <= MAX_SAFE as u64 => write_int(out, number),
@@ -191,11 +187,11 @@ pub fn write_long(out: &mut Vec<u8>, number: i64, mode: Mode) -> Fit<()> {
     Ok(())
 }
 
-pub fn write_object_id(out: &mut Vec<u8>, value: Value, mode: Mode) -> Fit<()> {
+pub fn write_object_id(out: &mut Out, value: Value, mode: Mode) -> Fit<()> {
     wrap(out, "$oid", mode == GraphqlPlain, |out| Ok(write_hex(out, value.data)))
 }
 
-pub fn write_timestamp(out: &mut Vec<u8>, value: Value, mode: Mode) -> Fit<()> {
+pub fn write_timestamp(out: &mut Out, value: Value, mode: Mode) -> Fit<()> {
     let (seconds, counter) = value.timestamp()?;
     if mode == GraphqlPlain {
         out.extend_from_slice(format!("\"{seconds}.{counter}\"").as_bytes());
@@ -206,7 +202,7 @@ pub fn write_timestamp(out: &mut Vec<u8>, value: Value, mode: Mode) -> Fit<()> {
     Ok(())
 }
 
-pub fn write_moment(out: &mut Vec<u8>, millis: i64, mode: Mode) -> Fit<()> {
+pub fn write_moment(out: &mut Out, millis: i64, mode: Mode) -> Fit<()> {
     match mode {
         GraphqlPlain => return wrap(out, "", true, |out| write_date(out, millis)),
         Relaxed if millis >= 0 && is_near(millis) => {
@@ -223,7 +219,7 @@ pub fn write_moment(out: &mut Vec<u8>, millis: i64, mode: Mode) -> Fit<()> {
     Ok(())
 }
 
-pub fn write_binary(out: &mut Vec<u8>, value: Value, mode: Mode) -> Fit<()> {
+pub fn write_binary(out: &mut Out, value: Value, mode: Mode) -> Fit<()> {
     let (subtype, content) = value.binary()?;
     if matches!(mode, Graphql | GraphqlRelaxed | GraphqlPlain) {
         match subtype {

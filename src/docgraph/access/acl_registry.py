@@ -59,6 +59,8 @@ async def _find(
             holds = bool(await answer if isawaitable(answer) else answer)
         except RequestError:  # the request is invalid: not a fault of the predicate
             holds = on_failure
+        except MemoryError:
+            raise
         except Exception as error:  # a plugin's own code
             emit(PluginFailed("acl-registry", f"{stage} predicate {describe(predicate)}", error))
             holds = on_failure

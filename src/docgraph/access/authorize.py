@@ -114,8 +114,8 @@ def _check(decision: object) -> Decision:
 
 
 def _read_failure(error: Exception, authorizer: Authorizer) -> Decision:
-    """Return the decision for an authorizer that raised: a denial, unless the database failed."""
-    if isinstance(error, StoreError | Overloaded):
+    """Return the decision for an authorizer that raised: a denial, unless the system failed."""
+    if isinstance(error, StoreError | Overloaded | MemoryError):
         raise error
     if isinstance(error, RequestError):  # the request that it was checking is invalid
         return Decision(False, error.message)

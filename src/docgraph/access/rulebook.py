@@ -175,7 +175,7 @@ class RuleBook:
         """Return whether the predicate of the rule is true; one that fails is not."""
         try:
             return await holds(rule.predicate, view)
-        except DocgraphError:
+        except (DocgraphError, MemoryError):
             raise
         except Exception as error:
             emit(PluginFailed("aclRules", f"the predicate of {rule}", error))
@@ -185,7 +185,7 @@ class RuleBook:
         """Return the conditions that prevent the match; none when a condition fails."""
         try:
             return await find_failures(rule.predicate.text, self.knowledge.variables, view)
-        except DocgraphError:
+        except (DocgraphError, MemoryError):
             raise
         except Exception as error:
             emit(PluginFailed("aclRules", f"the predicate of {rule}", error))

@@ -25,6 +25,8 @@ from docgraph.codec.forms import (
     shell_double_form,
 )
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import MAX_FRAGMENT, embed_json
 
 __all__ = ["EncodeError", "JsonMode", "encode", "fragment", "replace_surrogates", "to_json"]
 
@@ -65,9 +67,13 @@ def to_json(value: Any, mode: JsonMode = JsonMode.STANDARD) -> Any:
     return _ENCODERS[mode].convert(value, 0)
 
 
-def fragment(value: Any, mode: JsonMode = JsonMode.STANDARD) -> orjson.Fragment:
-    """Return the JSON of a value to embed in a larger value; faster than `to_json`."""
-    return orjson.Fragment(encode(value, mode))
+def fragment(value: Any, mode: JsonMode = JsonMode.STANDARD) -> orjson.Fragment | bytes:
+    """Return the JSON of a value to embed in a larger value; faster than `to_json`.
+
+    Long JSON stays bytes, whose length can be read.
+    """
+    text = encode(value, mode)
+    return orjson.Fragment(text) if len(text) <= MAX_FRAGMENT else text
 
 
 class _Encoder:
@@ -85,7 +91,7 @@ class _Encoder:
         if self._wraps_doubles:
             return self._encode_carefully(value)
         try:
-            data = orjson.dumps(value, self._write_other, _OPTIONS)
+            data = allocations.dumps(value, self._write_other, _OPTIONS)
         except orjson.JSONEncodeError:
             # A lone surrogate, a key that is a subclass of str, or a value without a form: the slow
             # path either writes it or names its path.
@@ -116,7 +122,7 @@ class _Encoder:
         return self._convert_other(value, depth)
 
     def _encode_carefully(self, value: Any) -> bytes:
-        return orjson.dumps(_InParts(self._mode).convert(value, 0))
+        return allocations.dumps(_InParts(self._mode).convert(value, 0), embed_json)
 
     def _write_other(self, value: Any) -> Any:
         """Convert a value of a type that orjson does not know; its hook."""
@@ -215,12 +221,12 @@ class _InParts(_Encoder):
         return _join(b"[", b"]", convert_group)
 
 
-def _join(opening: bytes, closing: bytes, convert: Callable[[], Any]) -> orjson.Fragment:
+def _join(opening: bytes, closing: bytes, convert: Callable[[], Any]) -> bytes:
     """Join the JSON of all groups in one pair of brackets; the last group is empty."""
     parts: list[bytes] = []
     while group := convert():
-        parts.append(orjson.dumps(group)[1:-1])
-    return orjson.Fragment(opening + b",".join(parts) + closing)
+        parts.append(allocations.dumps(group, embed_json)[1:-1])
+    return opening + b",".join(parts) + closing
 
 
 def _check_depth(depth: int) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import re2  # type: ignore[import-untyped]
 
+from docgraph.runtime.allocations import ensure_if_guarded
+
 MAX_PATTERN: Final = 4096  # characters
 _MAX_MEMORY: Final = 1 << 20  # bytes of one compiled pattern, including its matching state
 # In the worst case, RE2 runs every instruction of the pattern on every byte of the text. Four
@@ -72,6 +74,7 @@ class Pattern:
         options.log_errors = False
         options.max_mem = _MAX_MEMORY
         options.case_sensitive = not ignore_case
+        ensure_if_guarded(_MAX_MEMORY)  # it ends the process if an allocation fails
         try:
             self._compiled: Any = re2.compile(text, options)
         except re2.error as error:
@@ -97,6 +100,7 @@ class Pattern:
             raise Untriable("it holds half of a surrogate pair") from None
         if length > self.longest:
             raise Untriable(f"it is longer than {self.longest} bytes")
+        ensure_if_guarded(_MAX_MEMORY)
         match = find(text)
         return None if match is None else (match[0], *match.groups())
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from docgraph.exchange.errors import BodyError, BodyTooLarge
+from docgraph.runtime import allocations
 
 MAX_VALUES: Final = 1_000_000
 
@@ -100,7 +101,7 @@ def load(raw: bytes) -> Any:
     Raises `BodyTooLarge`, `BodyError`, `orjson.JSONDecodeError` or `Irregular`.
     """
     if _estimate(raw) <= _AT_ONCE:
-        return orjson.loads(raw)
+        return allocations.loads(raw)
     _scan_values(raw, MAX_VALUES)
     stack, root = "", None
     for window in _cut(raw):
@@ -247,7 +248,7 @@ def _decode(raw: bytes, window: _Window, stack: str, following: str) -> Any:
     closing = "".join(map(_CLOSING.__getitem__, reversed(following)))
     piece = b"".join((opening.encode(), raw[window.start : window.end], closing.encode()))
     try:
-        return orjson.loads(piece)
+        return allocations.loads(piece)
     except orjson.JSONDecodeError as error:
         before = raw[: window.start].decode(errors="replace")
         position = len(before) + max(0, error.pos - len(opening))

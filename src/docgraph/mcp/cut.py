@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
-import orjson
-
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 
 ListPath = tuple[str, ...]
 
@@ -54,10 +54,10 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
     `reserved` bytes are for what accompanies the data.
     """
     room = max(limit - reserved, _LEAST_ROOM)
-    text = orjson.dumps(data)
+    text = allocations.dumps(data, embed_json)
     if position is None and len(text) <= room:
         return Fitted(data)
-    data = orjson.loads(text)  # values that were encoded earlier can be cut, too
+    data = allocations.loads(text)  # values that were encoded earlier can be cut, too
     lists = dict(_find_lists(data, (), 0))
     first = _find_first(lists, position)
     cuts: list[Cut] = []
@@ -123,12 +123,12 @@ def _replace(value: Any, lists: Mapping[ListPath, list[Any]], path: ListPath = (
 
 
 def _digest_path(path: ListPath) -> str:
-    return hashlib.blake2b(orjson.dumps(path), digest_size=6).hexdigest()
+    return hashlib.blake2b(allocations.dumps(path), digest_size=6).hexdigest()
 
 
 def render_cursor(app: str, request: GraphqlRequest, position: CutPosition) -> str:
     """Return the cursor that continues from this position."""
-    content = orjson.dumps({"q": _digest(app, request), "o": [*position]})
+    content = allocations.dumps({"q": _digest(app, request), "o": [*position]})
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
 
@@ -142,7 +142,7 @@ def read_cursor(cursor: str, app: str, request: GraphqlRequest) -> CutPosition:
         raise problem
     try:
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
-        content = orjson.loads(text)
+        content = allocations.loads(text)
     except (binascii.Error, ValueError):
         raise problem from None
     match content:
@@ -229,7 +229,7 @@ class Cut:
 
 def measure(value: Any) -> int:
     """Return the length of the JSON of a value in bytes."""
-    return len(orjson.dumps(value))
+    return len(allocations.dumps(value, embed_json))
 
 
 def shorten(value: Any, room: int, path: str, cuts: list[Cut], depth: int = 0) -> Any:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
-import orjson
-
 from docgraph.exchange.errors import DocgraphError, NotFound
 from docgraph.graphql.http.app_access import AppAccess, AppSession
 from docgraph.graphql.schema_description import render_schema
@@ -332,7 +330,7 @@ class McpMethods:
 
     async def _list_tools(self, call: McpCall, params: PageParams) -> McpResult:
         tools = await self.toolbox.list_tools(call)
-        return {"tools": [orjson.Fragment(tool.rendered) for tool in tools]}
+        return {"tools": [tool.rendered for tool in tools]}
 
     async def _call_tool(self, call: McpCall, params: CallParams) -> McpResult:
         tool = await self.toolbox.find(call, params.name)
@@ -344,7 +342,7 @@ class McpMethods:
             "isError": outcome.is_error,
         }
         if outcome.is_structured:
-            result["structuredContent"] = orjson.Fragment(outcome.text)
+            result["structuredContent"] = outcome.text.encode()
         return result
 
     async def _list_resources(self, call: McpCall, params: PageParams) -> McpResult:

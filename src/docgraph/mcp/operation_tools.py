@@ -14,8 +14,6 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-import orjson
-
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
@@ -32,6 +30,7 @@ from docgraph.mcp.cut import keep_first, measure
 from docgraph.mcp.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
+from docgraph.runtime import allocations
 
 _CURSOR: Final = "_cursor"  # next to the variables, whose names the author chose
 _LONGEST_PREFIX: Final = 22  # with an operation of 40, 64 characters: what all clients accept
@@ -226,7 +225,7 @@ def _describe(plan: Plan) -> _Described:
 
 def _describe_outcome(plan: Plan) -> JsonSchema:
     data: JsonSchema = describe_result(plan)
-    if len(orjson.dumps(data)) > _LONGEST_SCHEMA:
+    if len(allocations.dumps(data)) > _LONGEST_SCHEMA:
         data = {"type": "object"}
     return {
         "type": "object",

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
-import orjson
 
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.definition_schema import JsonSchema
@@ -31,6 +30,8 @@ from docgraph.mcp.hints import add_hint
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 
 _CHEAPER: Final = (
     "ask for less: smaller limits, fewer levels of lists, or a filter; explain_query shows which "
@@ -204,7 +205,7 @@ class QueryTools:
                 content |= {"limits": limits, "limitsHint": AT_LIMIT}
             if fitted.cuts:
                 content |= _describe_cuts(fitted, uri, request, limit // _SHARES)
-            text = orjson.dumps(content)
+            text = allocations.dumps(content, embed_json)
             if len(text) <= limit:
                 break
             reserved += len(text) - limit

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
-import orjson
 from msgspec import Struct, field
 
 from docgraph.codec.pieces import check_values, walk_levels
@@ -20,6 +19,8 @@ from docgraph.exchange.errors import (
     UnsupportedMediaType,
 )
 from docgraph.graphql.http.body import parse_json
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 
 P = TypeVar("P", bound=Struct)
 
@@ -65,13 +66,13 @@ class RpcError(Exception):
 def render_answer(id: str | int | None, result: Mapping[str, Any] | RpcError) -> bytes:
     """Return the message that answers the request with this id."""
     if isinstance(result, RpcError):
-        return orjson.dumps({"jsonrpc": "2.0", "id": id, "error": result.as_dict()})
-    return orjson.dumps({"jsonrpc": "2.0", "id": id, "result": result})
+        return allocations.dumps({"jsonrpc": "2.0", "id": id, "error": result.as_dict()})
+    return allocations.dumps({"jsonrpc": "2.0", "id": id, "result": result}, embed_json)
 
 
 def render_notification(method: str, params: Mapping[str, Any]) -> bytes:
     """Return a message that has no answer."""
-    return orjson.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+    return allocations.dumps({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 class Icon(Struct, rename="camel"):
@@ -280,7 +281,7 @@ def render_error(error: DocgraphError) -> Body:
     if isinstance(error.details, Mapping) and "id" in error.details:
         data["id"] = error.details["id"]
     content = {"code": _choose_code(error), "message": error.message, "data": data}
-    message = orjson.dumps({"jsonrpc": "2.0", "id": None, "error": content})
+    message = allocations.dumps({"jsonrpc": "2.0", "id": None, "error": content})
     return Body(error.status, message, _MEDIA_TYPE, list(error.headers))
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.apps.stored_definitions import StoredDefinition
@@ -18,6 +16,7 @@ from docgraph.mcp.cut import keep_first
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
 from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
+from docgraph.runtime import allocations
 
 _APP: Final = text_of("the app, as list_apps names it")
 _APPS_PER_PAGE: Final = 100
@@ -88,7 +87,7 @@ class SchemaTools:
             call.exchange, after=arguments.get("after") or ""
         ):
             app = describe_app(entry)
-            room -= len(orjson.dumps(app)) + 1
+            room -= len(allocations.dumps(app)) + 1
             if page and (room < _RESERVED or len(page) == _APPS_PER_PAGE):
                 return as_json({"apps": page, "next": page[-1]["app"]})
             page.append(app)

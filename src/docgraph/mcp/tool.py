@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-import orjson
-
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.mcp.rpc import McpCall
+from docgraph.runtime import allocations
 
 _READ_ONLY: Final = {
     "readOnlyHint": True,
@@ -60,7 +59,7 @@ class Tool:
             "annotations": _READ_ONLY,
         }
         output = {} if self.output_schema is None else {"outputSchema": self.output_schema}
-        return orjson.dumps({**content, **output})
+        return allocations.dumps({**content, **output})
 
 
 def object_schema(properties: Mapping[str, JsonSchema], *required: str) -> JsonSchema:
@@ -81,7 +80,7 @@ def text_of(description: str, *examples: str) -> JsonSchema:
 
 def as_json(content: Any) -> ToolOutcome:
     """Return a value as the agent reads it."""
-    return ToolOutcome(orjson.dumps(content).decode())
+    return ToolOutcome(allocations.dumps(content).decode())
 
 
 def check_arguments(schema: JsonSchema, arguments: Mapping[str, Any]) -> None:

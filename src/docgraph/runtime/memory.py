@@ -1,4 +1,4 @@
-"""Memory of the process: its limit, the budget of large answers, and release of free memory.
+"""Memory of the process: its limits, the budget of large answers, and release of free memory.
 
 After a burst of work (large responses, thousands of rejections) the C library keeps freed memory
 for a later use that may never come. With glibc, the memory is returned when the process has grown
@@ -14,14 +14,16 @@ import os
 import resource
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from docgraph.exchange.deadline import keep_place
 from docgraph.exchange.errors import Overloaded
+from docgraph.runtime import allocations
 from docgraph.runtime.blocking import Lane, run_blocking
 from docgraph.runtime.loop_share import LoopShare
 
@@ -31,6 +33,10 @@ _QUIET: Final = 5  # requests per second
 _STATM: Final = Path("/proc/self/statm")
 _CGROUP: Final = Path("/proc/self/cgroup")
 _CGROUPS: Final = Path("/sys/fs/cgroup")
+_MMAP_THRESHOLD, _ARENA_MAX = -3, -8  # parameters of `mallopt`
+_LARGE_BLOCK: Final = 1 << 20  # bytes
+_ARENAS: Final = 2
+_LONGEST_FILE: Final = 64 * 1024  # bytes
 
 
 class MemoryKeeper:
@@ -76,30 +82,58 @@ class MemoryKeeper:
 
 def find_trim() -> Callable[[], None] | None:
     """Return the function that releases free memory of the C library; None unless it is glibc."""
-    try:
-        if not os.confstr("CS_GNU_LIBC_VERSION") or not _STATM.exists():
-            return None
-        trim = ctypes.CDLL(None).malloc_trim
-    except (OSError, ValueError, AttributeError):
+    library = _find_glibc()
+    if library is None or not _STATM.exists():
         return None
+    trim = library.malloc_trim
     trim.argtypes = [ctypes.c_size_t]
     return lambda: trim(0)
 
 
+def tune_allocator() -> None:
+    """Let the C library return large blocks as soon as they are free; call it before threads start.
+
+    By default, glibc keeps blocks of up to 32 MiB for later once one was freed, and each thread
+    that allocates reserves 64 MiB of address space.
+    """
+    library = _find_glibc()
+    if library is not None:
+        library.mallopt(_MMAP_THRESHOLD, _LARGE_BLOCK)
+        library.mallopt(_ARENA_MAX, _ARENAS)
+
+
+def _find_glibc() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(None) if os.confstr("CS_GNU_LIBC_VERSION") else None
+    except (OSError, ValueError):
+        return None
+
+
 def read_resident() -> int:
     """Return the resident memory of this process in bytes."""
-    return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+    return int(_read(_STATM).split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def _read(file: Path) -> str:
+    """Return a file of the kernel, which is short and needs no disk."""
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        return os.pread(descriptor, _LONGEST_FILE, 0).decode()
+    finally:
+        os.close(descriptor)
 
 
 def read_room(workers: int) -> int | None:
     """Return how many bytes this process may still allocate; None: there is no limit.
 
-    The limit of a cgroup is that of all workers together.
+    The limit of a cgroup is that of all workers together. JSON is encoded with care from the moment
+    that a limit of the address space is found.
     """
     rooms: list[int] = []
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    allocations.guard(can_fail=limit != resource.RLIM_INFINITY)
     if limit != resource.RLIM_INFINITY:
-        size = int(_STATM.read_text().split()[0]) * os.sysconf("SC_PAGESIZE")
+        size = int(_read(_STATM).split()[0]) * os.sysconf("SC_PAGESIZE")
         rooms.append(limit - size)
     limits = [int(text) for text in _read_cgroup_limits() if text.isdecimal()]
     if limits:
@@ -111,17 +145,17 @@ def _read_cgroup_limits() -> Iterator[str]:
     """Read the limits of this process and of the groups around it; `max` means none."""
     for file in _find_cgroup_files():
         with suppress(OSError):
-            yield file.read_text().strip()
+            yield _read(file).strip()
 
 
 @cache
 def _find_cgroup_files() -> tuple[Path, ...]:
     """Return the files with memory limits of cgroups, version 2 or 1."""
     try:
-        lines = _CGROUP.read_text().splitlines()
+        lines = _read(_CGROUP).splitlines()
     except OSError:
         return ()
-    found: list[Path] = []
+    places: list[Path] = []
     for line in lines:
         _, controllers, path = line.split(":", 2)
         is_first = "memory" in controllers.split(",")
@@ -130,13 +164,20 @@ def _find_cgroup_files() -> tuple[Path, ...]:
         root = _CGROUPS / "memory" if is_first else _CGROUPS
         name = "memory.limit_in_bytes" if is_first else "memory.max"
         own = root / path.lstrip("/")
-        found += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
-    return tuple(file for file in found if file.exists())
+        places += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
+    found: list[Path] = []
+    for file in places:
+        with suppress(OSError):
+            _read(file)
+            found.append(file)
+    return tuple(found)
 
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else
 _MAX_BYTES: Final = 1 << 30
+_SPARE: Final = 24 << 20  # bytes below the limit that large answers leave to everything else
 _MEASURE_INTERVAL: Final = 0.25  # seconds between two measurements
+_HOPELESS_SECONDS: Final = 1.0  # wait for memory that the other answers do not hold
 _TURN_BYTES: Final = 512 * 1024  # that requests which waited begin to use in one turn of the loop
 
 
@@ -147,30 +188,32 @@ class _Waiter(NamedTuple):
 
 
 class AnswerBudget:
-    """The memory for the large answers of one process.
+    """The memory for the large answers of one process: `most` bytes.
 
-    `measure` returns how many bytes the process may still allocate, None: no limit; without it the
-    budget has `most` bytes.
+    `measure` returns how many bytes the process may still allocate, None: no limit. Where it has a
+    limit, the budget is a third of what is left of it, unless `is_fixed`.
 
     The size of an answer is known only while it is read. So a request acquires memory in portions,
     and may have to wait for more while it holds some. Two requests that wait for each other would
-    wait forever (deadlock): the oldest request that holds memory never waits, and the memory of one
-    answer is left free for it. The others wait in order, requests that hold memory first.
-
-    Where the process has a memory limit, the budget is a third of what is left of it.
+    wait forever (deadlock): the oldest request that holds memory waits only for memory that the
+    process does not have, and the memory of one answer is left free for it. The others wait in
+    order, requests that hold memory first.
     """
 
     def __init__(
         self,
         most: int = _MAX_BYTES,
-        measure: Callable[[], Awaitable[int | None]] | None = None,
+        measure: Callable[[], int | None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        is_fixed: bool = False,
     ) -> None:
         self._most = most
         self._measure = measure
         self._clock = clock
-        self._size = 0 if measure else most
-        self._measured_at = float("-inf")
+        self._is_fixed = is_fixed
+        self._size: float = most
+        self._room: float = inf  # that the process has left for answers
         self._holders: dict[AnswerShare, None] = {}  # the oldest first
         self._waiting: deque[_Waiter] = deque()
         self._share = LoopShare(_TURN_BYTES)
@@ -184,7 +227,7 @@ class AnswerBudget:
         self, share: AnswerShare, size: int, longest: float | None, on_wait: Callable[[], None]
     ) -> None:
         """Wait until the share may hold so many bytes more; reject after `longest` seconds."""
-        await self._update_size()
+        self._update_size()
         if self._fits(share, size) and (not self._waiting or share in self._holders):
             self._grant(share, size)
             return
@@ -195,7 +238,7 @@ class AnswerBudget:
         else:
             self._waiting.append(waiter)
         try:
-            await asyncio.wait((waiter.turn,), timeout=longest)
+            await self._await_turn(waiter, inf if longest is None else longest)
         finally:
             if not waiter.turn.done():
                 self._waiting.remove(waiter)
@@ -204,6 +247,19 @@ class AnswerBudget:
             text = "the answers that are being built need all the memory there is for them"
             raise Overloaded(text, bound="memory")
         await self._share.enter(size)  # much memory may become free in one turn
+
+    async def _await_turn(self, waiter: _Waiter, longest: float) -> None:
+        """Wait, and measure now and then: memory also becomes free, or short, by itself."""
+        began = self._clock()
+        while not waiter.turn.done():
+            is_hopeless = waiter.size > self._room + self.held - waiter.share.size
+            most = min(longest, _HOPELESS_SECONDS) if is_hopeless else longest
+            left = began + most - self._clock()
+            await asyncio.wait((waiter.turn,), timeout=max(0.0, min(left, _MEASURE_INTERVAL)))
+            if left <= 0:
+                return
+            self._update_size()
+            self.wake()
 
     def release(self, share: AnswerShare, size: int) -> None:
         """Return bytes of a share, and admit requests that wait for them."""
@@ -236,25 +292,19 @@ class AnswerBudget:
         share.size += size
 
     def _fits(self, share: AnswerShare, size: int) -> bool:
+        if size > self._room:
+            return False
         if not self._holders or share is next(iter(self._holders)):
             return True
         return self.held + size <= self._size
 
-    async def _update_size(self) -> None:
-        """Measure again after a while: a limit may be set while the process runs."""
-        now = self._clock()
-        if self._measure is None or now - self._measured_at < _MEASURE_INTERVAL:
-            return
-        self._measured_at = now
-        try:
-            room = await self._measure()
-        except Overloaded:
-            return  # no thread is free for it: the last size stays
-        if room is None:
-            self._size = self._most
-        else:
-            self._size = min(self._most, (room + self.held) // _PART)
-        self.wake()
+    def _update_size(self) -> None:
+        """Measure again: a limit may be set while the process runs."""
+        with suppress(OSError, MemoryError):  # no descriptor is free: the last size stays
+            room = self._measure()
+            self._room = inf if room is None else room - _SPARE
+            if not self._is_fixed:
+                self._size = min(self._most, max(0, self._room + self.held) // _PART)
 
 
 class AnswerShare:

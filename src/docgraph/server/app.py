@@ -187,11 +187,10 @@ class Docgraph:
             interceptors[one.point].append(one)
         config = self._prepared.config
         core, options = config.get(Core), config.get(ConnectionOptions)
-        if options.max_answer_bytes is None:
-            lane = self._blocking.lane("memory", 1)
-            memory = AnswerBudget(measure=partial(run_blocking, lane, read_room, core.workers))
-        else:
-            memory = AnswerBudget(options.max_answer_bytes)
+        measure, most = partial(read_room, core.workers), options.max_answer_bytes
+        memory = AnswerBudget(measure=measure)
+        if most is not None:
+            memory = AnswerBudget(most, measure, is_fixed=True)
         bounds = RequestDeadlines(core.wait_timeout_ms, self.store.was_pool_busy, memory)
         self._stack.callback(bounds.close)
         routes = bind_all(services, self._prepared.config.sections)

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-import orjson
-
 from docgraph.auth.authenticate import AuthenticateStage
 from docgraph.exchange import Answer, Body, DocgraphError, Exchange, Parsed
 from docgraph.exchange.errors import (
@@ -25,6 +23,8 @@ from docgraph.observe.engine_events import LoadShed, QueryFailed
 from docgraph.observe.events import RequestFailed
 from docgraph.observe.text import render_cause
 from docgraph.plugins.kinds import Service
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import explain_shortage
 from docgraph.server.html_pages import build_refusal_page, is_navigation
 from docgraph.server.interception import check_answer
 from docgraph.server.respond import phrase_of, preflight_headers
@@ -43,6 +43,8 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
         return _check_parsed(route.service.parse(exchange), route.service)
     except DocgraphError as error:
         return Parsed(error)
+    except MemoryError:
+        return Parsed(explain_shortage())
     except Exception as error:
         return Parsed(hide_error(error, exchange))
 
@@ -89,6 +91,8 @@ def render(
     if isinstance(error, Unauthenticated) and not error.headers:
         fields, error = error.fields, authenticator.challenge(exchange)
         error.fields = fields
+    if isinstance(error, MemoryError):
+        error = explain_shortage()
     if isinstance(error, Overloaded):
         emit(LoadShed(error.bound))
     elif isinstance(error, DocgraphError):
@@ -165,5 +169,5 @@ def build_error_body(error: DocgraphError) -> Body:
     if error.details is not None:
         content["details"] = error.details
     return Body(
-        error.status, orjson.dumps(content, default=str), "application/json", list(error.headers)
+        error.status, allocations.dumps(content, str), "application/json", list(error.headers)
     )

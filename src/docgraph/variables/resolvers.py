@@ -110,7 +110,7 @@ async def _resolve(
 ) -> Any:
     try:
         value = await plugin.resolve_variable(exchange, expression)
-    except DocgraphError:
+    except (DocgraphError, MemoryError):
         raise
     except Exception as error:  # a third-party plugin: its failure leaves the variable unbound
         emit(PluginFailed(plugin=plugin.name, stage="use", error=error))

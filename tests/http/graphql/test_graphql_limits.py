@@ -16,6 +16,7 @@ from graphql import get_introspection_query
 
 from docgraph.graphql.execute import introspect
 from docgraph.observe.engine_events import CommandFinished
+from docgraph.runtime import allocations
 from tests.http.harness import Mongo, Reply, Service, listening, running
 from tests.http.hosts import module_application
 
@@ -296,7 +297,7 @@ async def test_an_introspection_that_would_be_too_long_is_not_built(
         lengths.append(len(dump(value, *options)))
         return dump(value, *options)
 
-    monkeypatch.setattr(orjson, "dumps", watched)
+    monkeypatch.setattr(allocations, "dumps", watched)
     inner = " ".join(f"a{number}: fields {{ ...F }}" for number in range(20))
     outer = " ".join(f"a{number}: fields {{ type {{ ...T }} }}" for number in range(20))
     query = f"{{ __schema {{ types {{ {outer} }} }} }} fragment T on __Type {{ {inner} }}"

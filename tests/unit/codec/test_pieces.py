@@ -178,7 +178,7 @@ def test_the_interpreter_is_free_between_two_pieces(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(pieces, "_WINDOW", 64 * 1024)
     monkeypatch.setattr(pieces, "_AT_ONCE", 50_000)
-    monkeypatch.setattr("docgraph.codec.pieces.orjson.loads", watch)
+    monkeypatch.setattr("docgraph.runtime.allocations.loads", watch)
     thread = threading.Thread(target=load, args=(b'{"a":[' + b"[]," * 200_000 + b"1]}",))
     thread.start()
     thread.join()

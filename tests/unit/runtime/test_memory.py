@@ -275,27 +275,52 @@ async def test_one_that_leaves_the_queue_lets_others_pass() -> None:
 
 
 async def test_a_memory_limit_decides_and_may_change() -> None:
-    now, room = 0.0, 60
+    room = 60
 
-    async def measure() -> int:
-        return room
+    def measure() -> int:
+        return room + memory._SPARE
 
-    budget = AnswerBudget(100, measure, lambda: now)
+    budget = AnswerBudget(100, measure)
     first, second = budget.open(), budget.open()
     await first.acquire(10, None)
+    room = 60 - budget.held
     await second.acquire(10, None)  # a third of 60
+    room = 60 - budget.held
     with pytest.raises(Overloaded):
         await budget.open().acquire(1, 0.0)
 
-    now, room = 1.0, 90 - budget.held
+    room = 90 - budget.held
 
     await budget.open().acquire(10, 0.0)
+    room = 90 - budget.held
     with pytest.raises(Overloaded):
         await budget.open().acquire(1, 0.0)
+
+
+@pytest.mark.parametrize("is_fixed", [False, True])
+async def test_no_request_gets_more_than_the_process_has(*, is_fixed: bool) -> None:
+    """Not even the oldest one, and not beyond what is left for small requests."""
+    room = memory._SPARE + 50
+    budget = AnswerBudget(1000, lambda: room, is_fixed=is_fixed)
+    oldest = budget.open()
+    await oldest.acquire(50, None)
+    room = memory._SPARE + 10
+
+    with pytest.raises(Overloaded):
+        await oldest.acquire(11, 0.0)
+    await oldest.acquire(10, 0.0)
+
+    room = memory._SPARE - 1
+    with pytest.raises(Overloaded):
+        await oldest.acquire(1, 0.0)
+    waiting = asyncio.create_task(oldest.acquire(1, None))
+    await _settle()
+    room = memory._SPARE + 1  # memory became free without a release
+    await waiting
 
 
 async def test_no_limit_leaves_the_largest_budget() -> None:
-    async def measure() -> None:
+    def measure() -> None:
         return None
 
     budget = AnswerBudget(20, measure)

@@ -16,14 +16,13 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from docgraph.graphql.errors import Damaged, FieldFailure
 from docgraph.graphql.execute.examine import MISFITS, examine, examine_object, finish_leaf
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.result import embed_json
 from docgraph.graphql.plan.leaves import build_strict
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 from docgraph.runtime.native import NativeProgram, find_native
 
 _PORTION: Final = 1024 * 1024  # bytes of documents that are rendered in one turn of the event loop
@@ -176,7 +175,7 @@ def _encode(column: CompletedValues) -> list[bytes]:
     if _RAW.issuperset(map(type, column.items)):
         return column.items
     texts = {
-        number: one if type(one) is bytes else orjson.dumps(one, embed_json)
+        number: one if type(one) is bytes else allocations.dumps(one, embed_json)
         for number, one in {id(one): one for one in column.items}.items()
     }
     return [texts[id(one)] for one in column.items]

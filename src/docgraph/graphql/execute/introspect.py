@@ -17,7 +17,6 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 from weakref import ref
 
-import orjson
 from graphql import (
     FieldNode,
     GraphQLEnumType,
@@ -38,7 +37,7 @@ from docgraph.graphql.execute.introspection_cache import IntrospectionAnswer, In
 from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Introspection
-from docgraph.runtime import run_blocking
+from docgraph.runtime import allocations, run_blocking
 
 _NULL = b"null"
 
@@ -59,7 +58,7 @@ async def introspect(field: Introspection, run: Run) -> Any:
     answer = await answers.get(_identify(plan, field, variables), load)
     if isinstance(answer, FieldFailure):
         return answer
-    return None if answer == _NULL else orjson.Fragment(answer)
+    return None if answer == _NULL else answer
 
 
 def _identify(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> Hashable:
@@ -81,7 +80,7 @@ def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> 
         limit = plan.app.limits.response_bytes
         if _measure(value, {}) > limit:
             raise reject_length(limit)
-        return orjson.dumps(value)
+        return allocations.dumps(value)
     except FieldFailure as failure:
         return failure
     except GraphQLError:

@@ -7,10 +7,10 @@ from itertools import islice, zip_longest
 from types import NoneType
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from docgraph.graphql.errors import Damaged, Errors, GraphqlError, ResponsePath, count_more
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
@@ -173,13 +173,6 @@ def _find_field(cut: tuple[ResponsePath, int]) -> tuple[str, ...]:
     return tuple(step for step in cut[0] if isinstance(step, str))
 
 
-def embed_json(value: Any) -> Any:
-    """Return rendered JSON for orjson to embed; the hook of `orjson.dumps`."""
-    if type(value) is bytes:
-        return orjson.Fragment(value)
-    raise TypeError
-
-
 def encode_data(data: Any, limit: int) -> bytes | None:
     """Return the JSON of `data`; None if it would be longer than `limit` bytes."""
     parts = encode_parts(data, limit)
@@ -198,7 +191,7 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
         return _encode_object(data, limit)
     if type(data) is list and not _is_small(data):
         return _encode_list(data, limit)
-    text = orjson.dumps(data, embed_json)
+    text = allocations.dumps(data, embed_json)
     return [text] if len(text) <= limit else None
 
 
@@ -236,9 +229,9 @@ def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
             encoded = encode_parts(value, limit - size)
             if encoded is None:
                 return None
-            added = [orjson.dumps(key), b":", *encoded]
+            added = [allocations.dumps(key), b":", *encoded]
         else:
-            added = [orjson.dumps(group, embed_json)[1:-1]]
+            added = [allocations.dumps(group, embed_json)[1:-1]]
         size += 1 + sum(map(len, added))
         if size > limit:
             return None
@@ -274,7 +267,7 @@ def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
                 return None
             text = b"".join(encoded)
         else:
-            text = orjson.dumps(group, embed_json)[1:-1]
+            text = allocations.dumps(group, embed_json)[1:-1]
         size += len(text) + 1
         if size > limit:
             return None

@@ -9,8 +9,6 @@ from functools import partial
 from math import ceil
 from typing import Final, Protocol
 
-import orjson
-
 from docgraph.events.sections import Events
 from docgraph.exchange import Account, Answer, Exchange, Headers, Request, Stream, Upgrade
 from docgraph.exchange.close_reason import LEFT, CloseReason
@@ -52,7 +50,7 @@ from docgraph.graphql.sections import GraphqlLive
 from docgraph.observe import emit
 from docgraph.observe.engine_events import LiveQueryChanged
 from docgraph.plugins.kinds import Decision
-from docgraph.runtime import Generations, Tasks
+from docgraph.runtime import Generations, Tasks, allocations
 from docgraph.runtime.open_streams import (
     CONCERNING,
     Announced,
@@ -136,7 +134,7 @@ class LiveService:
         try:
             content, query = await self._begin(live, partial(self._readmit, exchange), "sse")
         except OperationRefused as refusal:
-            content, query = orjson.dumps({"errors": list_errors(refusal)}), None
+            content, query = allocations.dumps({"errors": list_errors(refusal)}), None
         except BaseException:
             give_back()
             raise

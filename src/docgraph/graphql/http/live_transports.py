@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
 
 import msgspec
-import orjson
 
 from docgraph.exchange import DocgraphError, Exchange, Request, Socket
 from docgraph.exchange.close_reason import (
@@ -33,7 +32,7 @@ from docgraph.graphql.http.response_shape import JSON_TYPES, list_errors
 from docgraph.graphql.live.live_query import LiveQuery, find_ending
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
-from docgraph.runtime import cancel_until_over
+from docgraph.runtime import allocations, cancel_until_over
 
 EVENTS: Final = "text/event-stream"
 _HEARTBEAT: Final = b":\n\n"
@@ -84,9 +83,9 @@ async def send_once(content: bytes) -> AsyncIterator[bytes]:
 def render_ending(ending: CloseReason, error: DocgraphError | None) -> bytes:
     """Return the list of errors that says why a live query has ended."""
     if error is not None and not isinstance(error, Unauthenticated | Forbidden):
-        return orjson.dumps(list_errors(error))
+        return allocations.dumps(list_errors(error))
     code = _CODES.get(ending.word, "live-ended")
-    return orjson.dumps([GraphqlError(ending.reason, Classification.ABORTED, code).as_dict()])
+    return allocations.dumps([GraphqlError(ending.reason, Classification.ABORTED, code).as_dict()])
 
 
 def _render_next(content: bytes) -> bytes:
@@ -316,7 +315,7 @@ class LiveSocket:
                 f"this connection has too many operations, {_MAX_OPERATIONS} of them",
                 hint="complete one of them first",
             )
-            self._push(render_content("error", id, orjson.dumps(list_errors(error))))
+            self._push(render_content("error", id, allocations.dumps(list_errors(error))))
         else:
             work = self._operate(id, bytes(message.payload))
             self._tasks[id] = asyncio.create_task(work, name="live operation")

@@ -56,6 +56,8 @@ from docgraph.graphql.plan.plan_tree import Block, Selection
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.observe import emit
 from docgraph.observe.engine_events import OperationFinished
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 
 
 class RunOptions(NamedTuple):
@@ -123,9 +125,9 @@ def render_result(
     """Return 200 if there is data, even with errors; 400 if there are only errors."""
     begin, end = b'{"data":', b"}"
     if extensions is not None:
-        end = b',"extensions":' + orjson.dumps(extensions) + end
+        end = b',"extensions":' + allocations.dumps(extensions) + end
     if result.errors:
-        end = b',"errors":' + orjson.dumps([one.as_dict() for one in result.errors]) + end
+        end = b',"errors":' + allocations.dumps([one.as_dict() for one in result.errors]) + end
     data = encode_parts(result.data, limit - len(begin) - len(end))
     if data is None:
         return render_error(reject_length(limit))
@@ -135,7 +137,7 @@ def render_result(
 
 def render_error(error: DocgraphError) -> Body:
     """Render an error that ended the request."""
-    content = orjson.dumps({"data": None, "errors": list_errors(error)})
+    content = allocations.dumps({"data": None, "errors": list_errors(error)})
     return Body(error.status, content, MEDIA_TYPE, list(error.headers))
 
 
@@ -309,5 +311,7 @@ def _show(cells: CsvCells, value: Any, *, is_text: bool) -> str:
     if kind is dict:
         return cells.show(build_bson(value))
     if kind is list or kind is orjson.Fragment:
-        return show_json(orjson.dumps(value))
+        return show_json(allocations.dumps(value, embed_json))
+    if kind is bytes:
+        return show_json(value)
     return cells.show(value)

@@ -42,6 +42,7 @@ from docgraph.observe.events import (
 )
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
+from docgraph.runtime.allocations import explain_shortage
 from docgraph.runtime.loop_share import LoopShare
 from docgraph.server.fields import RequestIds
 from docgraph.server.host_gate import HostGate
@@ -58,6 +59,8 @@ _CLIENT_GONE = 499  # only the log shows it
 _READING_SECONDS = 5.0
 _SHEDDING_SECONDS = 0.1
 _STARTED_PER_TURN = 16  # requests that begin in one turn of the event loop: some 8 ms of work
+_LARGE_BODY = 256 * 1024  # bytes of a body that counts as memory of its request
+_BODY_COPIES = 6  # times its size: as it came, its values, and what is sent to the database
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -274,7 +277,8 @@ class Exchanges:
     ) -> bytes:
         """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
-            return incoming.drain()
+            body = incoming.drain()
+            return body if len(body) <= _LARGE_BODY else await self._admit_body(call, body)
         had_place = call.has_place
         self._leave(call)
         emit(BodyAwaited(id))
@@ -284,6 +288,12 @@ class Exchanges:
             emit(BodyAwaited(id, over=True))
         if had_place:
             await self._enter(call)
+        return body if len(body) <= _LARGE_BODY else await self._admit_body(call, body)
+
+    async def _admit_body(self, call: HttpCall, body: bytes) -> bytes:
+        """Return a large body when there is memory for what it becomes."""
+        if call.exchange is not None:
+            await call.exchange.deadline.acquire(_BODY_COPIES * len(body))
         return body
 
     async def _enter(self, call: HttpCall) -> None:
@@ -377,7 +387,9 @@ class Exchanges:
         self, error: Exception, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
         """Emit an unexpected error under an id, and answer if nothing was sent yet."""
-        if not isinstance(error, DocgraphError):
+        if isinstance(error, MemoryError):
+            error = explain_shortage()
+        elif not isinstance(error, DocgraphError):
             error = hide_error(error, exchange, "the request could not be answered")
         call.error = error.code
         if not call.status:

@@ -44,6 +44,7 @@ class UploadBudget:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self._most = limits.uploads_size
         self._shares: dict[str, _Share] = {}
         self._held = 0  # of those that are paused
         self.count = 0  # of those that are read
@@ -70,8 +71,12 @@ class UploadBudget:
         if size > 0:
             while share.size > self._limits.uploads_size_per_address:
                 _give_up_largest(share)
-            while self.size > self._limits.uploads_size:
+            while self.size > self._most:
                 _give_up_largest(max(self._shares.values(), key=lambda one: one.size))
+
+    def fit(self, room: int | None) -> None:
+        """Adapt the limit to the bytes that the process may still allocate; None: no limit."""
+        self._most = _fit(self._limits.uploads_size, self.size, room)
 
     def leave(self, body: IncomingBody) -> None:
         """Remove a body that is complete or no longer needed: others can be read."""
@@ -122,6 +127,10 @@ def _give_up_largest(share: _Share) -> None:
 _PART: Final = 3  # of the memory that is left; the answers being built have as much
 
 
+def _fit(limit: int, used: int, room: int | None) -> int:
+    return limit if room is None else min(limit, (room + used) // _PART)
+
+
 class _Reading(Protocol):
     """A connection with a response that is being read."""
 
@@ -170,9 +179,7 @@ class UnreadResponses:
 
     def fit(self, room: int | None) -> None:
         """Adapt the limit to the bytes that the process may still allocate; None: no limit."""
-        self._most = self._limit
-        if room is not None:
-            self._most = min(self._limit, (room + self.size) // _PART)
+        self._most = _fit(self._limit, self.size, room)
         if self.size > self._most:
             self._give_up_slow_ones()
 

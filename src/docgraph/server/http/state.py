@@ -15,6 +15,7 @@ from docgraph.exchange.errors import InternalError
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
+from docgraph.runtime.allocations import explain_shortage
 from docgraph.server.fields import RequestIds
 from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, OverloadPause
 from docgraph.server.http.exchanges import Application, Exchanges
@@ -204,6 +205,8 @@ class Refusals:
 
 def report_fault(error: Exception) -> DocgraphError:
     """Report an internal error during reading: details to the log, an id to the caller."""
+    if isinstance(error, MemoryError):
+        return explain_shortage()
     id = uuid4().hex[:12]
     emit(RequestFailed(id, "", error))
     return InternalError("the request could not be read", details={"id": id})

@@ -20,7 +20,8 @@ from functools import partial
 from typing import Any, Final
 
 from docgraph.runtime import Blocking, Tasks, cancel_until_over, run_blocking
-from docgraph.runtime.memory import MemoryKeeper, read_room
+from docgraph.runtime.allocations import explain_shortage, hold_reserve
+from docgraph.runtime.memory import MemoryKeeper, read_room, tune_allocator
 from docgraph.server.http.connection_limits import Cells
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
@@ -219,17 +220,20 @@ class HttpServer:
         await self._reloading.close(grace=_CUT_SECONDS)
         await self._blocking.close(grace=_CUT_SECONDS)
 
-    def _fit_unread(self) -> None:
-        """Adapt the limit of unread answers to the memory limit, which may change."""
-        with suppress(OSError):  # no descriptor is free: the last limit stays
-            self._state.unread.fit(read_room(self._settings.core.workers))
+    def _check_memory(self) -> None:
+        """Adapt to the memory limit, which may change."""
+        hold_reserve()
+        with suppress(OSError, MemoryError):  # no descriptor is free: the last limit stays
+            room = read_room(self._settings.core.workers)
+            self._state.bodies.fit(room)
+            if self._limits.fits_unread_to_memory:
+                self._state.unread.fit(room)
 
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_SWEEP)
-            if self._limits.fits_unread_to_memory:
-                self._fit_unread()
+            self._check_memory()
             self._state.sweep(loop.time())
             self._on_sweep()
 
@@ -246,6 +250,9 @@ async def serve_process(
     Requests are answered as soon as there are sockets. The process is ready, and `on_ready` is
     called with what is missing, after the first contact with the database.
     """
+    tune_allocator()
+    hold_reserve()
+    asyncio.get_running_loop().set_exception_handler(_handle_loop_error)
     try:
         if await _unless_stopped(application.startup(), stop):
             try:
@@ -260,6 +267,13 @@ async def serve_process(
                 await server.stop(stop.at_once)
     finally:
         await _close_in_time(application, server, stop)
+
+
+def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Release the reserve if a connection had no memory to read or write: the next ones have."""
+    if isinstance(context.get("exception"), MemoryError):
+        explain_shortage()
+    loop.default_exception_handler(context)
 
 
 async def _announce(application: Application, on_ready: Callable[[str], None]) -> None:

@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-import orjson
-
 from docgraph.access.dry_run import combine
 from docgraph.codec import JsonMode
 from docgraph.codec.request_body import reject_forgery
@@ -38,6 +36,8 @@ from docgraph.exchange.exchange import Admission, Transaction
 from docgraph.plugins.kinds import Service
 from docgraph.rest.parameters import Parameters
 from docgraph.rest.sections import Mongo
+from docgraph.runtime import allocations
+from docgraph.runtime.allocations import embed_json
 from docgraph.server.respond import phrase_of
 from docgraph.server.sections import Batch
 from docgraph.server.services.batch_entries import (
@@ -108,7 +108,7 @@ class BatchService(Service):
             if (value := getattr(error, name)) is not None:
                 content[name] = value
         headers = list(error.headers)
-        return Body(error.status, orjson.dumps(content, default=str), _JSON, headers)
+        return Body(error.status, allocations.dumps(content, default=str), _JSON, headers)
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Return the answers of all entries, in order; or raise why nothing was done."""
@@ -238,5 +238,5 @@ def _render_answer(answer: Body) -> bytes:
     if answer.content:
         is_json = answer.media_type == _JSON
         text = bytes(answer.content)
-        content["body"] = orjson.Fragment(text) if is_json else text.decode("utf-8", "replace")
-    return orjson.dumps(content)
+        content["body"] = text if is_json else text.decode("utf-8", "replace")
+    return allocations.dumps(content, embed_json)

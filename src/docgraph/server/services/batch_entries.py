@@ -30,6 +30,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
     UnsupportedMediaType,
 )
+from docgraph.runtime import allocations
 
 MAX_ENTRIES: Final = 1000
 
@@ -259,6 +260,6 @@ def _build(
 
 def _parse(answer: Body) -> Any:
     try:
-        return orjson.loads(answer.content)
+        return allocations.loads(answer.content)
     except orjson.JSONDecodeError:
         return None

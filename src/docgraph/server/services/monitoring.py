@@ -8,7 +8,6 @@ import time
 from typing import ClassVar
 
 import msgspec
-import orjson
 
 from docgraph import __version__
 from docgraph.exchange import Answer, Body, Exchange
@@ -18,7 +17,7 @@ from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.metric_list import SECONDS
 from docgraph.observe.recent_metrics import INTERVAL, MetricsHistory, OperationStatistics
 from docgraph.plugins.kinds import Service
-from docgraph.runtime import Blocking, Generations, Instance, run_blocking
+from docgraph.runtime import Blocking, Generations, Instance, allocations, run_blocking
 from docgraph.runtime.tasks import Tasks
 from docgraph.server.services.sections import DatabaseProbe as DatabaseProbeConfig
 from docgraph.server.services.sections import Metrics as MetricsConfig
@@ -75,7 +74,7 @@ class DatabaseProbe(Service):
 def _report(status: int, word: str, description: str, started: float, **more: str) -> Body:
     latency = round((time.perf_counter() - started) * 1000)
     body = {"status": word, "description": description, **more, "latencyMs": latency}
-    return Body(status, orjson.dumps(body), "application/json")
+    return Body(status, allocations.dumps(body), "application/json")
 
 
 class Ping(Service):
@@ -102,7 +101,7 @@ class Ping(Service):
             body["client_ip"] = client[0] if client else ""
             body["host"] = exchange.request.headers.get("host") or ""
             body["version"] = __version__
-        return Body(content=orjson.dumps(body), media_type="application/json")
+        return Body(content=allocations.dumps(body), media_type="application/json")
 
 
 class MetricsService(Service):

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from typing import Any, ClassVar, Final
 
-import orjson
-
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.rule import find_flag, roles_of
 from docgraph.access.rulebook import RuleBook
@@ -26,6 +24,7 @@ from docgraph.graphql.http.app_access import AppAccess
 from docgraph.mcp.service import build_access
 from docgraph.plugins.kinds import Service
 from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import allocations
 from docgraph.server.services.sections import OwnRights as OwnRightsConfig
 from docgraph.server.services.sections import VisibleApps as VisibleAppsConfig
 
@@ -205,4 +204,4 @@ def find_description(entry: StoredDefinition) -> str | None:
 
 def _build_answer(content: dict[str, Any]) -> Body:
     headers = [("Cache-Control", "no-store")]
-    return Body(200, orjson.dumps(content), "application/json", headers)
+    return Body(200, allocations.dumps(content), "application/json", headers)

@@ -22,9 +22,10 @@ from docgraph.codec import JsonMode
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import Damaged, FieldPosition
 from docgraph.graphql.execute.complete import complete_block
-from docgraph.graphql.execute.result import embed_json, encode_data
+from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.plan.leaves import LeafField, TypenameField
 from docgraph.graphql.plan.plan_tree import Block
+from docgraph.runtime.allocations import embed_json
 from docgraph.variables import compile_field
 
 UNCHANGED: dict[str, type] = {"String": str, "Int": int, "Float": float}
