@@ -21,7 +21,7 @@ _VALUE: Final = {"$elemMatch": {"$not": {"$type": ["object", "array"]}}}
 _FILLED: Final = {**_ARRAY, "$not": {"$size": 0}}
 
 
-class _Place(NamedTuple):
+class _ArrayPlace(NamedTuple):
     """A possible array: its path, that of the values in its elements, and what is no array then."""
 
     array: str
@@ -72,7 +72,7 @@ def match_object(prefix: str, path: str, element: Filter) -> Filter:
     return _join_or(branches)
 
 
-def _list_places(prefix: str, path: str) -> Iterator[_Place]:
+def _list_places(prefix: str, path: str) -> Iterator[_ArrayPlace]:
     """Yield the arrays that the field may show. A number takes an element of an array instead."""
     steps = path.split(".")
     outer: list[Filter] = []
@@ -80,7 +80,7 @@ def _list_places(prefix: str, path: str) -> Iterator[_Place]:
         if end < len(steps) and steps[end].isdigit():
             continue
         array = prefix + ".".join(steps[:end])
-        yield _Place(array, ".".join(steps[end:]), tuple(outer))
+        yield _ArrayPlace(array, ".".join(steps[end:]), tuple(outer))
         outer.append({array: _NO_ARRAY})
 
 
