@@ -214,6 +214,38 @@ async def test_a_sort_of_everything_in_memory_is_told(service: Service) -> None:
     assert [one["keys"] for one in report["indexes"]] == [{"sku": 1, "_id": 1}]
 
 
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ({"find": {"sku": "S1"}}, {"sku": 1}),
+        ({"find": {"state": "lost", "sku": "S1"}}, {"sku": 1, "state": 1}),
+        ({"find": {"sku": "S1"}, "sort": {"total": -1}}, {"sku": 1, "total": -1, "_id": -1}),
+        ({"find": {"total": {"$gt": 700}, "state": {"$ne": "x"}}}, {"total": 1}),
+        ({"find": {"items": {"$elemMatch": {"qty": 5}}}}, {"items.qty": 1}),
+        ({"find": {"$or": [{"sku": "S1"}, {"state": "lost"}]}}, {"sku": 1}),
+        ({"stages": [{"$match": {"sku": "S1"}}, {"$sort": {"total": 1}}]}, {"sku": 1, "total": 1}),
+        ({"find": {"note": {"$regex": "y"}}}, None),
+    ],
+)
+async def test_the_plan_of_a_query_names_the_same_index(
+    service: Service, query: dict[str, Any], keys: dict[str, int] | None
+) -> None:
+    schema = f"type Query {{ orders: [Order] }} {ORDER}"
+    mapping = {**service.find("orders"), **({} if "stages" in query else {"limit": 5}), **query}
+    if "stages" in query:
+        mapping.pop("find", None)
+    definition = define(service, schema, {"Query": {"orders": mapping}})
+    findings = (await advise(service, definition))["findings"]
+    request = {"definition": definition, "query": "{ orders { id } }", "run": False}
+    reply = await service.request("POST", "/_tools/plan", json=request, headers=ADMIN)
+
+    (fetch,) = reply.json["fetches"]
+    assert fetch.get("missingIndex") == keys
+    advised = [one for found in findings for one in found.get("createIndex", [])]
+    assert fetch.get("createIndex", "") == "; ".join(advised)
+    assert "advice" in fetch
+
+
 async def test_few_indexes_serve_the_fields_of_many_apps(service: Service) -> None:
     schema = f"type Query {{ orders(sku: String!): [Order] }} {ORDER}"
     find = {"sku": {"$arg": "sku"}}
