@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -61,6 +62,7 @@ from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
 from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
+from docgraph.store.driver.repeated_names import find_compared, mark_repeated
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 
@@ -392,22 +394,23 @@ class Commands:
         session: AsyncClientSession | None = None,
     ) -> Document:
         """Send through the driver's normal path, the only one that supports sessions."""
-        try:
-            return await database.command(
-                dict(command),  # the driver adds to it
-                read_preference=preference,
-                codec_options=self._options,
-                session=session,
-            )
-        except InvalidBSON:
-            raw: Any = await database.command(
-                dict(command),
-                read_preference=preference,
-                codec_options=self._raw_options,
-                session=session,
-            )
-            reply: Document = decode_reply(raw.raw, self._options, database.name, command)
-            return reply
+        if not find_compared(command.get("filter")):
+            with suppress(InvalidBSON):
+                return await database.command(
+                    dict(command),  # the driver adds to it
+                    read_preference=preference,
+                    codec_options=self._options,
+                    session=session,
+                )
+        raw: Any = await database.command(
+            dict(command),
+            read_preference=preference,
+            codec_options=self._raw_options,
+            session=session,
+        )
+        reply: Document = decode_reply(raw.raw, self._options, database.name, command)
+        mark_repeated(reply, raw.raw, command)
+        return reply
 
 
 async def _close(

@@ -64,6 +64,7 @@ from docgraph.store.driver.lenient_decode import (
     encode_bson,
 )
 from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
+from docgraph.store.driver.repeated_names import mark_repeated
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
@@ -374,6 +375,8 @@ class FastPath:
         try:
             reply, documents = self._open(payload, db, command, is_raw=is_raw)
             check_reply(reply, command)
+            if not documents and "filter" in command and reply.get("ok"):
+                mark_repeated(reply, payload, command)
         except InvalidBSON as error:
             await connection._raise_connection_failure(ProtocolError(str(error)))
         if not reply.get("ok"):
