@@ -300,8 +300,9 @@ _POINTER = b"\x0cv\0\2\0\0\0c\0"
 
 @pytest.mark.parametrize("sort", ["v", "-v"])
 async def test_values_that_the_driver_changes_have_their_place(api: Api, sort: str) -> None:
-    """DBPointers, references that do not begin with `$ref`, `undefined` inside of objects."""
-    values = [{"$id": 1, "$ref": "c"}, {"$ref": "c", "$id": 1}, {"a": UNDEFINED}, {"a": None}, 1]
+    """DBPointers, references in another order, `undefined` inside of objects."""
+    values = [{"$id": 1, "$ref": "c"}, {"$ref": "c", "$id": 1}, {"$ref": "c", "x": 1, "$id": 1}]
+    values += [{"a": UNDEFINED}, {"a": None}]
     raw = [bson.encode({"_id": n, "v": v})[4:-1] for n, v in enumerate([*values, *values])]
     raw = [one.replace(b"\xffa", b"\6a") for one in raw]
     raw += [bson.encode({"_id": n})[4:-1] + _POINTER + bytes([n] * 12) for n in (10, 11, 12)]

@@ -38,7 +38,7 @@ _PLAIN: Final = frozenset({int, str, float, bool, type(None), ObjectId, datetime
 _ARRAY: Final = object()  # in place of the value of a sort key that is, or is below, an array
 _UNREADABLE: Final = FieldFailure(
     "this item has no cursor: its sort key cannot be read, or has an undefined inside of an object,"
-    " a DBPointer, or a reference that does not begin with $ref; order by another field",
+    " a DBPointer, or a reference whose $id does not follow $ref; order by another field",
     "unreadable-sort-key",
 )
 
