@@ -28,7 +28,7 @@ from docgraph.workbench.infer.profile import (
     find_shown,
     has_few_texts,
 )
-from docgraph.workbench.infer.sensitive_names import is_about_people, is_personal, is_secret
+from docgraph.workbench.infer.sensitive_names import find_reason, is_about_people, is_personal
 
 RESERVED_TYPES: Final = frozenset(
     "Query Mutation Subscription String Int Float Boolean ID SortOrder".split()
@@ -39,7 +39,7 @@ _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
 _MAP_KEYS: Final = 2
 _WIDEN: Final = (
     "all values of the data; a stored value that is not listed is null with an error: add it here"
-    " (and to the mappings, if its name differs), or declare the field as String"
+    " (and its stored form, if that differs from the name), or declare the field as String"
 )
 _DOMINANT: Final = 0.95  # share of one kind above which others are exceptions
 _REPEATED: Final = 3  # occurrences of a value before it becomes an example
@@ -303,19 +303,19 @@ def _find_reason(path: FieldPath, seen: Seen, step: str | None, collection: str)
         return "a mapping cannot name it"
     if seen.is_empty:
         return "it is always null or empty in the sample"
-    return "it looks like a secret" if _is_named_secret(path, seen, collection) else None
+    return _find_secret(path, seen, collection) or None
 
 
-def _is_named_secret(path: FieldPath, seen: Seen, collection: str) -> bool:
+def _find_secret(path: FieldPath, seen: Seen, collection: str) -> str:
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
-    return is_secret(" ".join(path[-2:]), collection, is_number=is_number)
+    return find_reason(" ".join(path[-2:]), collection, is_number=is_number)
 
 
 def _has_secrets(path: FieldPath, shape: Shape, collection: str) -> bool:
     """Return whether objects that are shown as they are would show secrets."""
     return any(
-        _is_named_secret(inner, seen, collection) or seen.holds_secrets(inner[-1], collection)
+        _find_secret(inner, seen, collection) or seen.holds_secrets(inner[-1], collection)
         for inner, seen in shape.walk(path)
     )
 
