@@ -542,6 +542,30 @@ async def test_lists_without_a_limit_are_told(service: Service) -> None:
     assert told == {f"mappings.Query.{one}": "warning" for one in ("orders", "all", "parts")}
 
 
+async def test_groups_that_are_too_many_are_told(service: Service) -> None:
+    """An aggregation that ends in a `$group` of nearly unique values always fails."""
+    schema = "type Query { a: [T] b: [T] c: [T] d: [T] e: [T] f: [T] g: [T] } type T { n: Int }"
+    stages = {
+        "a": [{"$group": {"_id": "$placed", "n": {"$sum": 1}}}],
+        "b": [{"$group": {"_id": "$sku", "n": {"$sum": 1}}}],
+        "c": [{"$group": {"_id": "$placed"}}, {"$limit": 5}],
+        "d": [{"$group": {"_id": {"day": "$placed", "sku": "$sku"}}}],
+        "e": [{"$group": {"_id": None, "n": {"$sum": 1}}}],
+        "f": [{"$sortByCount": "$placed"}],
+    }
+    mappings = {name: service.stages("orders", *own) for name, own in stages.items()}
+    group = {"db": service.db, "collection": "orders", "group": {"by": {"n": "placed"}}}
+    mappings["g"] = group
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    told = pick(report, "unlimited-list")
+    assert {one["where"][-1] for one in told} == {*"adfg"}
+    assert {one["severity"] for one in told} == {"warning"}
+    assert all("it has a result for each placed" in one["what"] for one in told)
+    assert all("too-many-results" in one["what"] for one in told)
+
+
 async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(
     service: Service,
 ) -> None:

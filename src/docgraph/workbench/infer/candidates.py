@@ -70,6 +70,7 @@ class ReferenceField:
     is_many: bool
     stem: list[str]
     targets: frozenset[str] = frozenset()  # the collections that DBRefs name; empty: any
+    texts: tuple[str, ...] = ()  # among values of another family: maybe ids that are stored as text
 
     @property
     def is_reference(self) -> bool:
@@ -145,7 +146,9 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
         family = families[0]
         values = tuple(value for value in _values_of(leaf, family) if value != "")
         if values and leaf.dates * 2 <= leaf.filled:
-            yield ReferenceField(collection, path, family, values, leaf is not seen, stem)
+            texts = () if family == "string" else _values_of(leaf, "string")
+            is_many = leaf is not seen
+            yield ReferenceField(collection, path, family, values, is_many, stem, texts=texts)
 
 
 def _find_references(
