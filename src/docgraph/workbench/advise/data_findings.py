@@ -288,12 +288,18 @@ def _find_grouped(stages: list[Mapping[str, object]]) -> list[str] | None:
                 body = stage[name]
                 key = body.get("_id") if isinstance(body, Mapping) and name == "$group" else body
                 parts = key.values() if isinstance(key, Mapping) else [key]
-                return [
-                    part[1:]
-                    for part in parts
-                    if isinstance(part, str) and part[:1] == "$" != part[1:2]
-                ]
+                return [path for part in parts if (path := _read_path(part))]
     return None
+
+
+def _read_path(part: object) -> str:
+    """Return the path of an expression that is a property, or `$ifNull` of one; else empty."""
+    match part:
+        case {"$ifNull": [inner, None]}:
+            return _read_path(inner)
+        case str() if part[:1] == "$" and part[1:2] != "$":
+            return part[1:]
+    return ""
 
 
 def _find_varied(paths: list[str], sample: CollectionSample | None, most: int) -> str | None:
