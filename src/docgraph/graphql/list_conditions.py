@@ -55,7 +55,8 @@ def match_element(prefix: str, path: str, values: Sequence[Any]) -> Filter:
     if len(branches) == 1 or is_index or None in values:
         return _join_or(branches)
     # The plain comparison follows from each branch; an index serves it.
-    return combine([match_values(f"{prefix}{path}", values), _join_or(branches)])
+    indexed: Filter = combine([match_values(f"{prefix}{path}", values), _join_or(branches)])
+    return indexed
 
 
 def match_object(prefix: str, path: str, element: Filter) -> Filter:

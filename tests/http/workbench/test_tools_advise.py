@@ -545,7 +545,7 @@ async def test_lists_without_a_limit_are_told(service: Service) -> None:
 async def test_groups_that_are_too_many_are_told(service: Service) -> None:
     """An aggregation that ends in a `$group` of nearly unique values always fails."""
     schema = "type Query { a: [T] b: [T] c: [T] d: [T] e: [T] f: [T] g: [T] } type T { n: Int }"
-    stages = {
+    stages: dict[str, list[dict[str, Any]]] = {
         "a": [{"$group": {"_id": "$placed", "n": {"$sum": 1}}}],
         "b": [{"$group": {"_id": "$sku", "n": {"$sum": 1}}}],
         "c": [{"$group": {"_id": "$placed"}}, {"$limit": 5}],

@@ -305,10 +305,10 @@ def _read_path(part: object) -> str:
 def _find_varied(paths: list[str], sample: CollectionSample | None, most: int) -> str | None:
     """Return the property that has more values than this, estimated from the sample."""
     size = 0 if sample is None else sample.documents or 0
-    for path in paths if sample is not None and size > most else ():
-        if path == "_id" or sample.is_selective(path, size // most):
-            return path
-    return None
+    if sample is None or size <= most:
+        return None
+    varied = (one for one in paths if one == "_id" or sample.is_selective(one, size // most))
+    return next(varied, None)
 
 
 def find_secrets(

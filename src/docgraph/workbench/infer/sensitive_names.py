@@ -153,7 +153,7 @@ def find_reason(name: str, owner: str = "", *, is_number: bool = False) -> str:
     """Return why a field of that name is left out; empty if it is not."""
     words = _split(name)
     phrases = list(_list_phrases(words))
-    for reason, names in (*_DIGITS.items(), *(() if is_number else _TEXTS.items())):
+    for reason, names in [*_DIGITS.items(), *([] if is_number else _TEXTS.items())]:
         if not names.isdisjoint(phrases):
             return reason
     if any(map(_COMPOUND.fullmatch, phrases)):
