@@ -32,7 +32,7 @@ from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.portions import OneField
-from docgraph.store.driver.repeated_names import is_ambiguous
+from docgraph.store.repeated_names import is_ambiguous
 from docgraph.variables import matches_nothing
 
 FIRST_TRY = 5_000  # documents that the first attempt may always return

@@ -62,9 +62,9 @@ from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
 from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
-from docgraph.store.driver.repeated_names import find_compared, mark_repeated
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
+from docgraph.store.repeated_names import find_compared, mark_repeated
 
 T = TypeVar("T")
 

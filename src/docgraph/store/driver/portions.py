@@ -22,7 +22,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.runtime.native import Decode, NativeBatch, NativeLane, find_native
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
-from docgraph.store.driver.repeated_names import find_compared, mark_document
+from docgraph.store.repeated_names import find_compared, mark_document
 
 LARGE: Final = 256 * 1024  # bytes of a response that is not decoded as a whole
 PORTION: Final = 1024 * 1024  # bytes that are decoded together

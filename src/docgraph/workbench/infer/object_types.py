@@ -230,7 +230,7 @@ class TypeBuilder:
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
         elif kinds == {"binary"}:
             typed.remarks.append("binary data, shown as base64")
-        elif has_few_texts(seen) and not is_open:
+        elif has_few_texts(seen) and not (is_open or is_list):
             count = len(seen.values)
             typed.remarks.append(f"only {count} texts: an enum, if there will be no others")
         if len(kinds) < len(counts):

@@ -18,7 +18,7 @@ from docgraph.store.driver.lenient_decode import find_end, size_of
 _CONTAINERS: Final = frozenset({0x03, 0x04})
 _ARRAY: Final = 0x04
 _HEAD: Final = 4
-Paths = Sequence[Sequence[str]]
+ComparedPaths = Sequence[Sequence[str]]
 
 _KIND: Final = rb"[\x01-\x13\x7f\xff]"
 
@@ -41,7 +41,7 @@ def mark_repeated(reply: Document, payload: bytes | memoryview, command: Documen
             batch[number] = AmbiguousDocument(batch[number])
 
 
-def mark_document(document: Document, data: bytes | memoryview, paths: Paths) -> Document:
+def mark_document(document: Document, data: bytes | memoryview, paths: ComparedPaths) -> Document:
     """Return the document, marked if one of the compared names occurs twice in it."""
     raw = bytes(data)
     return AmbiguousDocument(document) if any(is_ambiguous(raw, one) for one in paths) else document
@@ -54,7 +54,7 @@ def is_ambiguous(document: Any, path: Sequence[str]) -> bool:
     return _count(document, path[0]) > 1 and _is_repeated(document, 0, path)
 
 
-def find_compared(filter_: Any) -> Paths:
+def find_compared(filter_: Any) -> ComparedPaths:
     """Return the paths that a filter compares with `$in`."""
     found: list[Sequence[str]] = []
     for key, condition in filter_.items() if isinstance(filter_, Mapping) else ():
