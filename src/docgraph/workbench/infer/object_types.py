@@ -38,8 +38,7 @@ _MAP_PRESENCE: Final = 0.3
 _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
 _MAP_KEYS: Final = 2
 _WIDEN: Final = (
-    "all values of the data; a stored value that is not listed is null with an error: add it here"
-    " (and its stored form, if that differs from the name), or declare the field as String"
+    "all values of the data; another one is null with an error: add it here, or declare a String"
 )
 _DOMINANT: Final = 0.95  # share of one kind above which others are exceptions
 _REPEATED: Final = 3  # occurrences of a value before it becomes an example
