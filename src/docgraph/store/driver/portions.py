@@ -176,12 +176,15 @@ class RawBatch:
         return list(map(bytes, portion))
 
     async def _read(self, portion: Sequence[bytes | memoryview]) -> list[Document]:
-        paths = find_compared(self._reader.filter)
-        if paths:
-            return [mark_document(self._reader.read(data), data, paths) for data in portion]
+        documents: list[Document]
         if all(len(data) <= PORTION for data in portion):
-            return [self._reader.read(data) for data in portion]
-        return LargePortion([await read_piecewise(self._reader, data) for data in portion])
+            documents = [self._reader.read(data) for data in portion]
+        else:
+            documents = LargePortion([await read_piecewise(self._reader, data) for data in portion])
+        if paths := find_compared(self._reader.filter):
+            pairs = zip(documents, portion, strict=True)
+            documents[:] = [mark_document(one, data, paths) for one, data in pairs]
+        return documents
 
 
 class SplitBatch(RawBatch):
