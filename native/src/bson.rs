@@ -175,8 +175,6 @@ pub struct Reply {
     pub documents: Vec<(usize, usize)>,
 }
 
-const TIMES: [&[u8]; 2] = [b"$clusterTime", b"operationTime"];
-
 /// Takes the reply to a read apart; a reply without a batch is all head.
 pub fn split_reply(message: &[u8]) -> Fit<Reply> {
     let whole = Reply { head: Vec::new(), documents: Vec::new() };
@@ -200,7 +198,7 @@ pub fn split_reply(message: &[u8]) -> Fit<Reply> {
     Ok(Reply { head: write_head(message, start)?, documents })
 }
 
-/// Encodes a reply with an empty batch, and without the times that nobody reads.
+/// Encodes a reply with an empty batch.
 fn write_head(message: &[u8], batch: usize) -> Fit<Vec<u8>> {
     let mut head = vec![0; 4];
     let mut elements = Elements::of(message)?;
@@ -210,7 +208,7 @@ fn write_head(message: &[u8], batch: usize) -> Fit<Vec<u8>> {
             push_element(&mut head, ARRAY, name, &EMPTY_ARRAY);
         } else if (start..start + value.data.len()).contains(&batch) {
             push_element(&mut head, value.kind, name, &write_head(value.data, batch - start)?);
-        } else if !TIMES.contains(&name) {
+        } else {
             push_element(&mut head, value.kind, name, value.data);
         }
     }
@@ -227,13 +225,15 @@ fn push_element(data: &mut Vec<u8>, kind: u8, name: &[u8], value: &[u8]) {
     data.extend_from_slice(value);
 }
 
+/// The only value of one of these names; what the driver would read of several is its matter.
 fn find<'a>(mut elements: Elements<'a>, kind: u8, names: &[&[u8]]) -> Fit<Option<&'a [u8]>> {
+    let mut found = None;
     while let Some((name, value)) = elements.next()? {
-        if value.kind == kind && names.contains(&name) {
-            return Ok(Some(value.data));
+        if value.kind == kind && names.contains(&name) && found.replace(value.data).is_some() {
+            return Err(Misfit("a reply with a name that occurs twice"));
         }
     }
-    Ok(None)
+    Ok(found)
 }
 
 /// Encodes `{"v": [values]}`: an array whose keys are empty, which the driver does not read.
@@ -279,6 +279,18 @@ pub fn find_field<'a>(document: &'a [u8], wanted: &[u8]) -> Fit<Option<Value<'a>
     while let Some((name, value)) = elements.next()? {
         if name == wanted {
             found = Some(value);
+        }
+    }
+    Ok(found)
+}
+
+/// The value of this name; the database compares the first of several, the driver reads the last.
+pub fn find_single<'a>(document: &'a [u8], wanted: &[u8]) -> Fit<Option<Value<'a>>> {
+    let mut found = None;
+    let mut elements = Elements::of(document)?;
+    while let Some((name, value)) = elements.next()? {
+        if name == wanted && found.replace(value).is_some() {
+            return Err(Misfit("a key that occurs twice"));
         }
     }
     Ok(found)

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::bson::{find_field, Fit, Misfit, Value, INT32, INT64, MISSING, NULL, OBJECT_ID, TEXT};
+use crate::bson::{find_single, Fit, Misfit, Value, INT32, INT64, MISSING, NULL, OBJECT_ID, TEXT};
 
 /// A value of a type that compares by its content; values of other types are left to Python.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -52,7 +52,7 @@ impl<'a> Keys<'a> {
     ) -> Result<Vec<Vec<usize>>, (Misfit, usize)> {
         let mut groups = vec![Vec::new(); self.numbers.len()];
         for (index, document) in documents.iter().enumerate() {
-            let value = find_field(document, name.as_bytes()).map_err(|fault| (fault, index))?;
+            let value = find_single(document, name.as_bytes()).map_err(|fault| (fault, index))?;
             let key = Key::read(value.unwrap_or(MISSING)).map_err(|fault| (fault, index))?;
             // Of no parent, though the database found it: it compares in another way, so it decides.
             let number = key.and_then(|key| self.numbers.get(&key));

@@ -149,3 +149,12 @@ def test_a_choice_has_programs_without_slots() -> None:
 
     with pytest.raises(ValueError, match="without slots"):
         LANE.build_choice("k", {"a": program})
+
+
+def test_a_key_that_occurs_twice_is_a_misfit() -> None:
+    """The database compares the first value, the driver returns the last one."""
+    once = write({"k": 1})
+    twice = (len(once) + 7).to_bytes(4, "little") + once[4:-1] + once[4:]
+
+    with pytest.raises(LANE.misfit, match="twice"):
+        LANE.join_lists([twice], "k", [1, 2], 5)

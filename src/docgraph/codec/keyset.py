@@ -219,6 +219,28 @@ def read_key(shown: Sequence[Any]) -> list[Any]:
     return [EMPTY if one == EMPTY_KEY else one[1] for one in shown]
 
 
+def is_doubtful(key: SortKey) -> bool:
+    """Check if the driver may have changed a value: then `match_key` tells whether it has.
+
+    It reads an `undefined` as null. Pointers, and references in another order, become a `DBRef`.
+    """
+    return any(_is_doubtful(value) for value in key)
+
+
+def _is_doubtful(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return any(one is None or _is_doubtful(one) for one in inner)
+    return isinstance(value, DBRef)
+
+
+def match_key(order: SortOrder, key: SortKey) -> Document:
+    """Return the filter for the document with the `_id` of the key, if it has this very key."""
+    id = key[[path for path, _ in order].index("_id")]
+    literal = [{"$literal": _encode_key(value)} for value in key]
+    return {"_id": {"$eq": id}, "$expr": {"$eq": [build_key(order), literal]}}
+
+
 def _encode_key(value: Any) -> list[Any]:
     if value is EMPTY:
         return EMPTY_KEY

@@ -32,6 +32,11 @@ def combine(filters: Sequence[Any]) -> Any:
     return merged
 
 
+def match_values(path: str, values: Sequence[Any]) -> dict[str, Any]:
+    """Return the condition that the field equals one of these values; one alone is an equality."""
+    return {path: {"$eq": values[0]}} if len(values) == 1 else match_any(path, values)
+
+
 def match_any(name: str, values: Sequence[Any]) -> dict[str, Any]:
     """Return the condition that the field equals one of these values, whatever they are."""
     if OWN_KEY.issuperset(map(type, values)):

@@ -14,7 +14,8 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.data import Filter, SeveralKinds
-from docgraph.graphql.conditions import BadWhere, combine, match_any
+from docgraph.graphql.conditions import BadWhere, combine, match_values
+from docgraph.graphql.list_conditions import match_element, match_list, match_object
 from docgraph.variables import MATCH_NOTHING
 
 MAX_DEPTH: Final = 10  # of `and`, `or` and `not` in each other
@@ -171,7 +172,10 @@ class _Compiler:
         found: list[Filter | None] = []
         for name, operand in value.items():
             try:
-                found.append(self._compile_condition(own, path, name, operand, is_top))
+                if own.is_list and name != "near":
+                    found.append(self._compile_list(own, prefix, name, operand))
+                else:
+                    found.append(self._compile_condition(own, path, name, operand, is_top))
             except BadWhere as bad:
                 raise bad.under(f".{name}") from None
         return _join(found)
@@ -179,8 +183,6 @@ class _Compiler:
     def _compile_condition(
         self, own: WhereField, path: str, name: str, operand: Any, is_top: bool
     ) -> Filter | None:
-        if own.is_list and own.fields and name == "any":
-            return self._compile_elements(own, path, operand)
         inner = own.fields.get(name)
         if inner is not None:
             if operand is None:
@@ -190,15 +192,24 @@ class _Compiler:
         if name == "near":
             return self._compile_near(path, operand, is_top)
         if name == "exists":
-            return _compile_exists(path, operand, own.is_list)
+            return {path: {"$ne" if _read_flag(operand) else "$eq": None}}
         self._spend_text(operand)
         return _CONDITIONS[name](self, path, operand)
 
-    def _compile_elements(self, own: WhereField, path: str, value: Any) -> Filter | None:
-        """Return the condition that one element satisfies all conditions."""
-        element = WhereField("", fields=own.fields)
-        inner = self._compile_field(element, "", value or {}, is_top=False)
-        return {path: {"$elemMatch": inner}} if inner else inner
+    def _compile_list(self, own: WhereField, prefix: str, name: str, operand: Any) -> Filter | None:
+        """Return the condition on a list, or that one of its objects satisfies all conditions."""
+        if own.fields and name == "any":
+            if operand is None:
+                return {}
+            element = WhereField("", fields=own.fields)
+            inner = self._compile_field(element, "", operand, is_top=False)
+            return None if inner is None else match_object(prefix, own.path, inner)
+        self._spend(1)
+        if name == "exists":
+            return match_list(prefix, own.path, _read_flag(operand))
+        self._spend_text(operand)
+        kinds = _list_kinds([operand]) if name == "has" else self._read_list(operand)
+        return match_element(prefix, own.path, kinds) if kinds else None
 
     def _compile_near(self, path: str, value: Any, is_top: bool) -> Filter:
         if value is None:
@@ -222,27 +233,22 @@ class _Compiler:
         return {path: {"$nearSphere": {"$geometry": geometry, "$maxDistance": distance}}}
 
     def _equal(self, path: str, value: Any) -> Filter:
-        return _match(path, _list_kinds([value]))
+        return match_values(path, _list_kinds([value]))
 
     def _differ(self, path: str, value: Any) -> Filter:
         return _exclude(path, _list_kinds([value]))
 
     def _one_of(self, path: str, values: Any) -> Filter | None:
         kinds = self._read_list(values)
-        return _match(path, kinds) if kinds else None
+        return match_values(path, kinds) if kinds else None
 
     def _none_of(self, path: str, values: Any) -> Filter:
         kinds = self._read_list(values)
         return _exclude(path, kinds) if kinds else {}
 
-    def _has(self, path: str, value: Any) -> Filter:
-        if value is None:  # a missing list has no null in it
-            return {path: {"$elemMatch": {"$eq": None}}}
-        return self._equal(path, value)
-
     def _prefix(self, path: str, value: Any) -> Filter:
-        if not value:
-            raise BadWhere("a prefix has at least one character")
+        if value is None:
+            raise BadWhere("cannot be null")
         end = find_end(value)
         return {path: {"$gte": value} if end is None else {"$gte": value, "$lt": end}}
 
@@ -297,8 +303,6 @@ _CONDITIONS: Final[Mapping[str, Callable[[_Compiler, str, Any], Filter | None]]]
     "ne": _Compiler._differ,
     "in": _Compiler._one_of,
     "nin": _Compiler._none_of,
-    "has": _Compiler._has,
-    "any": _Compiler._one_of,
     "prefix": _Compiler._prefix,
     "contains": _Compiler._contains,
     **{name: _build_range(f"${name}") for name in RANGE},
@@ -323,12 +327,8 @@ def _list_kinds(values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _match(path: str, values: list[Any]) -> Filter:
-    return {path: {"$eq": values[0]}} if len(values) == 1 else match_any(path, values)
-
-
 def _exclude(path: str, values: list[Any]) -> Filter:
-    condition = _match(path, values)
+    condition = match_values(path, values)
     match condition.get(path):
         case {"$eq": value} if not hasattr(value, "pattern"):  # the database takes none in $ne
             return {path: {"$ne": value}}
@@ -343,15 +343,10 @@ def _negate(filter_: Filter | None) -> Filter | None:
     return {"$nor": [filter_]} if filter_ else None
 
 
-def _compile_exists(path: str, value: Any, is_list: bool) -> Filter:
-    """Return the condition that a field has a value, or has none; a stored null is none."""
+def _read_flag(value: Any) -> bool:
     if value is None:
         raise BadWhere("must be true or false")
-    if not is_list:
-        return {path: {"$ne" if value else "$eq": None}}
-    if value:  # a list with a null in it exists, but would not differ from null
-        return {"$or": [{path: {"$type": "array"}}, {path: {"$ne": None}}]}
-    return {path: {"$eq": None, "$not": {"$type": "array"}}}
+    return bool(value)
 
 
 def find_end(prefix: str) -> str | None:

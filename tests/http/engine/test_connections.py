@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
+import bson
 import pytest
-from bson import Binary
+from bson import Binary, MinKey
+from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
 
 from docgraph.exchange import Permission
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.errors import OperationRefused
-from tests.http.engine.harness import Engine
+from tests.http.engine.harness import Engine, codes
 
 Document = dict[str, Any]
 
@@ -121,6 +123,46 @@ async def test_pages_forward_have_every_item_once(engine: Engine, app: VisibleAp
     assert page["totalCount"] == 12
     assert page["pageInfo"]["endCursor"] == page["edges"][-1]["cursor"]
     assert page["pageInfo"]["startCursor"] == page["edges"][0]["cursor"]
+
+
+def insert_changed(stored: Database[Document], **ranks: Any) -> None:
+    """Insert posts whose rank the driver does not read as it is stored; MinKey is undefined."""
+    stored.posts.drop()
+    for n, rank in enumerate(ranks.values()):
+        raw = bson.encode({"_id": n, "rank": rank})
+        changed = raw.replace(b"\xffrank", b"\6rank").replace(b"\xffa", b"\6a")
+        stored.posts.insert_one(cast(Any, RawBSONDocument(changed)))
+
+
+async def test_undefined_values_and_references_have_their_place(
+    engine: Engine, app: VisibleApp, stored: Database[Document]
+) -> None:
+    reference = {"$ref": "c", "$id": 1}
+    insert_changed(stored, a=MinKey(), b=None, c=MinKey(), d=[], e=None, f=reference, g=reference)
+    expected = [one["_id"] for one in stored.posts.find().sort({"rank": 1, "_id": 1})]
+    page = await read(engine, app, "byRank", first=1)
+    found = ids(page)
+    while page["pageInfo"]["hasNextPage"]:
+        page = await read(engine, app, "byRank", first=1, after=page["pageInfo"]["endCursor"])
+        found += ids(page)
+
+    assert found == expected
+
+
+async def test_a_value_that_the_driver_changes_has_no_cursor(
+    engine: Engine, app: VisibleApp, stored: Database[Document]
+) -> None:
+    changed = [{"a": MinKey()}, {"$ref": "c", "x": 1, "$id": 1}, {"$id": 1, "$ref": "c"}]
+    ranks = [*changed, {"$ref": "c", "$id": 1}, {"a": None}, 1]
+    insert_changed(stored, **{f"r{n}": rank for n, rank in enumerate(ranks)})
+    order = [one["_id"] for one in stored.posts.find().sort({"rank": 1, "_id": 1})]
+    for size, last in enumerate(order, 1):
+        query = f"{{ byRank(first: {size}) {{ nodes {{ id }} pageInfo {{ endCursor }} }} }}"
+        result = await engine.run(app, query)
+
+        is_changed = last < len(changed)
+        expected = {("byRank", "pageInfo", "endCursor"): "unreadable-sort-key"}
+        assert codes(result) == (expected if is_changed else {})
 
 
 async def test_the_item_of_a_cursor_is_on_its_other_side(engine: Engine, app: VisibleApp) -> None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from bson import Binary, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, Decimal128, Int64, MaxKey, ObjectId, Regex, Timestamp
 from bson.datetime_ms import DatetimeMS
 
 from tests.expect import present
@@ -191,7 +191,7 @@ async def test_what_fits_without_loss_is_given(
     assert await out(service, field) == expected
 
 
-WRONG: list[Any] = ["text", 2.5, True, OID, {"a": 1}, ["x"], Binary(b"x"), MaxKey()]
+WRONG: list[Any] = ["text", 2.5, True, OID, {"a": 1}, ["x"], Binary(b"x"), MaxKey(), Code("f")]
 FITS = {
     ("String", OID),
     ("ID", "text"),

@@ -295,6 +295,27 @@ async def test_undefined_values_are_where_empty_arrays_are(api: Api, sort: str) 
         assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
 
 
+_POINTER = b"\x0cv\0\2\0\0\0c\0"
+
+
+@pytest.mark.parametrize("sort", ["v", "-v"])
+async def test_values_that_the_driver_changes_have_their_place(api: Api, sort: str) -> None:
+    """DBPointers, references in another order, `undefined` inside of objects."""
+    values = [{"$id": 1, "$ref": "c"}, {"$ref": "c", "$id": 1}, {"$ref": "c", "x": 1, "$id": 1}]
+    values += [{"a": UNDEFINED}, {"a": None}]
+    raw = [bson.encode({"_id": n, "v": v})[4:-1] for n, v in enumerate([*values, *values])]
+    raw = [one.replace(b"\xffa", b"\6a") for one in raw]
+    raw += [bson.encode({"_id": n})[4:-1] + _POINTER + bytes([n] * 12) for n in (10, 11, 12)]
+    for one in raw:
+        content = (len(one) + 5).to_bytes(4, "little") + one + b"\0"
+        api.things.insert_one(RawBSONDocument(content))
+    direction = -1 if sort[0] == "-" else 1
+    expected = [one["_id"] for one in api.things.find().sort({"v": direction, "_id": direction})]
+
+    for size in (1, 3):
+        assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
+
+
 _CODE: list[Any] = [
     {"$where": "1"},
     {"$function": {"body": "function() { return true }", "args": [], "lang": "js"}},

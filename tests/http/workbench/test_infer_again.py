@@ -147,6 +147,21 @@ async def test_mappings_that_nothing_can_be_inserted_into_are_written_again(
 
 
 @pytest.mark.parametrize(
+    "schema", ["type Query", "type Query\n", "type Query # later\n", '"All"\ntype Query']
+)
+async def test_a_query_type_without_a_block_gets_one(service: Service, schema: str) -> None:
+    definition = {"_id": "shop", "schema": schema, "mappings": "{}"}
+    learned = await post(service, {"definition": definition, "db": service.db})
+
+    merged = learned["definition"]
+    checked = await service.request(
+        "POST", "/_tools/check", json={"definition": {**definition, **merged}}, headers=ADMIN
+    )
+    assert checked.json["errors"] == []
+    assert "Query.orders" in learned["added"]
+
+
+@pytest.mark.parametrize(
     ("part", "text"), [("schema", "type Query {"), ("mappings", "a: ["), ("schema", "")]
 )
 async def test_a_definition_that_cannot_be_read_is_rejected(

@@ -50,6 +50,7 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
                     "customerId": MIXED[n % 20],
                     "konto_id": KONTEN[n % 40],
                     "customerRef": UNKNOWN[n % 10],
+                    "patronId": OIDS[n % 10] if n % 3 else str(OIDS[n % 10]),
                     "bought": str(OIDS[n % 10]).upper() if n % 2 else str(OIDS[n % 10]),
                     "origin": str(UUIDS[n % 10]),
                     "made": str(UUID(bytes=UUIDS[n % 10].bytes[::-1])),
@@ -103,7 +104,7 @@ async def test_ids_of_other_kinds_do_not_hide_a_relation(service: Service) -> No
 
 
 async def test_ids_that_are_stored_as_texts_are_found_by_their_values(service: Service) -> None:
-    notes = [one for one in (await learn(service))["notes"] if "as texts" in one]
+    notes = [one for one in (await learn(service))["notes"] if "holds ids" in one]
 
     told = "orders.{} holds ids of {} as texts, which never equal {}: no relation; "
     expected = {
@@ -115,6 +116,16 @@ async def test_ids_that_are_stored_as_texts_are_found_by_their_values(service: S
     assert len(notes) == len(expected)
     for parts in expected:
         assert [one for one in notes if one.startswith(told.format(*parts))], parts
+
+
+async def test_ids_of_which_some_are_texts_get_the_mapping_that_finds_all(service: Service) -> None:
+    notes = (await learn(service))["notes"]
+    (note,) = [one for one in notes if one.startswith("orders.patronId holds some ids")]
+
+    assert "as texts, which never equal ObjectIds: the relation misses them" in note
+    mapping = json.loads(note.partition("mapping: ")[2])
+    assert '{"$fk": "patronId"}' in json.dumps(mapping)
+    assert [one for one in notes if one.startswith("orders.patronId refers to customers._id")]
 
 
 async def test_numbers_that_are_stored_as_texts_are_joined_by_the_mapping(service: Service) -> None:

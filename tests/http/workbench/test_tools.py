@@ -527,7 +527,7 @@ async def test_a_scan_is_warned_of_with_the_index_that_would_help(service: Servi
     assert fetch["access"] == "scan"
     assert fetch["createIndex"] == (
         f'db.getSiblingDB("{service.db}").getCollection("people").createIndex'
-        '({"team": 1, "name": 1})'
+        '({"team": 1, "name": 1, "_id": 1})'
     )
     (warning,) = plan["warnings"]
     assert warning.startswith(f"Query.hired scans {service.db}.people")

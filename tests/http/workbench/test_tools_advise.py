@@ -214,6 +214,38 @@ async def test_a_sort_of_everything_in_memory_is_told(service: Service) -> None:
     assert [one["keys"] for one in report["indexes"]] == [{"sku": 1, "_id": 1}]
 
 
+@pytest.mark.parametrize(
+    ("query", "keys"),
+    [
+        ({"find": {"sku": "S1"}}, {"sku": 1}),
+        ({"find": {"state": "lost", "sku": "S1"}}, {"sku": 1, "state": 1}),
+        ({"find": {"sku": "S1"}, "sort": {"total": -1}}, {"sku": 1, "total": -1, "_id": -1}),
+        ({"find": {"total": {"$gt": 700}, "state": {"$ne": "x"}}}, {"total": 1}),
+        ({"find": {"items": {"$elemMatch": {"qty": 5}}}}, {"items.qty": 1}),
+        ({"find": {"$or": [{"sku": "S1"}, {"state": "lost"}]}}, {"sku": 1}),
+        ({"stages": [{"$match": {"sku": "S1"}}, {"$sort": {"total": 1}}]}, {"sku": 1, "total": 1}),
+        ({"find": {"note": {"$regex": "y"}}}, None),
+    ],
+)
+async def test_the_plan_of_a_query_names_the_same_index(
+    service: Service, query: dict[str, Any], keys: dict[str, int] | None
+) -> None:
+    schema = f"type Query {{ orders: [Order] }} {ORDER}"
+    mapping = {**service.find("orders"), **({} if "stages" in query else {"limit": 5}), **query}
+    if "stages" in query:
+        mapping.pop("find", None)
+    definition = define(service, schema, {"Query": {"orders": mapping}})
+    findings = (await advise(service, definition))["findings"]
+    request = {"definition": definition, "query": "{ orders { id } }", "run": False}
+    reply = await service.request("POST", "/_tools/plan", json=request, headers=ADMIN)
+
+    (fetch,) = reply.json["fetches"]
+    assert fetch.get("missingIndex") == keys
+    advised = [one for found in findings for one in found.get("createIndex", [])]
+    assert fetch.get("createIndex", "") == "; ".join(advised)
+    assert "advice" in fetch
+
+
 async def test_few_indexes_serve_the_fields_of_many_apps(service: Service) -> None:
     schema = f"type Query {{ orders(sku: String!): [Order] }} {ORDER}"
     find = {"sku": {"$arg": "sku"}}
@@ -508,6 +540,30 @@ async def test_lists_without_a_limit_are_told(service: Service) -> None:
 
     told = {one["where"]: one["severity"] for one in pick(report, "unlimited-list")}
     assert told == {f"mappings.Query.{one}": "warning" for one in ("orders", "all", "parts")}
+
+
+async def test_groups_that_are_too_many_are_told(service: Service) -> None:
+    """An aggregation that ends in a `$group` of nearly unique values always fails."""
+    schema = "type Query { a: [T] b: [T] c: [T] d: [T] e: [T] f: [T] g: [T] } type T { n: Int }"
+    stages: dict[str, list[dict[str, Any]]] = {
+        "a": [{"$group": {"_id": "$placed", "n": {"$sum": 1}}}],
+        "b": [{"$group": {"_id": "$sku", "n": {"$sum": 1}}}],
+        "c": [{"$group": {"_id": "$placed"}}, {"$limit": 5}],
+        "d": [{"$group": {"_id": {"day": "$placed", "sku": "$sku"}}}],
+        "e": [{"$group": {"_id": None, "n": {"$sum": 1}}}],
+        "f": [{"$sortByCount": "$placed"}],
+    }
+    mappings = {name: service.stages("orders", *own) for name, own in stages.items()}
+    group = {"db": service.db, "collection": "orders", "group": {"by": {"n": "placed"}}}
+    mappings["g"] = group
+
+    report = await advise(service, define(service, schema, {"Query": mappings}))
+
+    told = pick(report, "unlimited-list")
+    assert {one["where"][-1] for one in told} == {*"adfg"}
+    assert {one["severity"] for one in told} == {"warning"}
+    assert all("it has a result for each placed" in one["what"] for one in told)
+    assert all("too-many-results" in one["what"] for one in told)
 
 
 async def test_secrets_that_everybody_reads_are_told_and_hidden_ones_are_not(

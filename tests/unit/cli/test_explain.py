@@ -12,7 +12,10 @@ from docgraph.store.query_plan import Execution, QueryPlan
 SCAN, INDEX = QueryPlan(("COLLSCAN",), ()), QueryPlan(("FETCH", "IXSCAN"), ("a_1",))
 SORT = QueryPlan(("SORT", "FETCH", "IXSCAN"), ("a_1",))
 ESTIMATE = CostEstimate(
-    (FetchEstimate("Query.a", "find", "", 5, "d.a", SCAN, True, 9, 9, {"b": 1}),), 0, 0, 1
+    (FetchEstimate("Query.a", "find", "", 5, "d.a", SCAN, True, 9, 9, True, ((("b", 1),),)),),
+    0,
+    0,
+    1,
 )
 CREATE = 'db.getSiblingDB("d").getCollection("a").createIndex({"b": 1})'
 

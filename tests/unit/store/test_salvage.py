@@ -13,6 +13,7 @@ from bson.errors import InvalidBSON
 from hypothesis import given
 from hypothesis import strategies as st
 
+from docgraph.store.driver import portions
 from docgraph.store.driver.lenient_decode import decode_reply, is_readable, salvage
 
 OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(document_class=dict)
@@ -248,3 +249,35 @@ def test_a_response_of_another_length_is_rejected() -> None:
             damaged = data[:place] + length.to_bytes(4, "little") + data[place + 4 :]
             with pytest.raises(InvalidBSON):
                 decode_reply(damaged, OPTIONS, "db", {"find": "c"})
+
+
+@pytest.mark.parametrize("lane", ["native", "Python"])
+@pytest.mark.parametrize("is_double", [True, False])
+@pytest.mark.parametrize(
+    "behind",
+    [b"\x20a\0", b"\2a\0\xff\xff\xff\x7fx\0", b"\0\0\0", b"\x0a", b"\x03a\0\1\0\0\0"],
+    ids=["an unknown type", "a large length", "an early end", "no name", "a short object"],
+)
+def test_a_response_that_is_malformed_behind_ok_is_rejected_in_both_lanes(
+    behind: bytes, is_double: bool, lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lane == "Python":
+        monkeypatch.setattr(portions, "find_native", lambda: None)
+    body = bson.encode({"cursor": CURSOR, "ok": 1.0 if is_double else 1, **TIMES})[4:-1] + behind
+    data = (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+    rest, _ = portions.split_batch(memoryview(data))
+    with pytest.raises(InvalidBSON):
+        decode_reply(rest, OPTIONS, "db", {"find": "c"})
+
+
+@pytest.mark.parametrize("lane", ["native", "Python"])
+def test_what_replaces_a_part_of_a_response_is_read_in_both_lanes(
+    lane: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if lane == "Python":
+        monkeypatch.setattr(portions, "find_native", lambda: None)
+    failed = bson.encode({"ok": 0.0, "errmsg": "x"})[4:-1]
+    body = bson.encode({"cursor": CURSOR, "ok": 1.0})[4:-1] + failed
+    data = (len(body) + 5).to_bytes(4, "little") + body + b"\0"
+    rest, _ = portions.split_batch(memoryview(data))
+    assert not decode_reply(rest, OPTIONS, "db", {"find": "c"})["ok"]

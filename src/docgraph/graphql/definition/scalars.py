@@ -19,10 +19,13 @@ from graphql import GraphQLFloat, GraphQLID, GraphQLScalarType, StringValueNode,
 
 from docgraph.codec.bson_types import (
     Binary,
+    Code,
     DatetimeMS,
     DBRef,
     Decimal128,
     Int64,
+    MaxKey,
+    MinKey,
     ObjectId,
     Regex,
     Timestamp,
@@ -85,6 +88,7 @@ def _kind_of(value: Any) -> str:
         (Int64, "long"),
         (int, "int"),
         (float, "double"),
+        (Code, "javascript"),
         (str, "string"),
         (dict, "object"),
         (list, "array"),
@@ -94,6 +98,9 @@ def _kind_of(value: Any) -> str:
         (Decimal128, "decimal"),
         (Regex, "regex"),
         (Timestamp, "timestamp"),
+        (DBRef, "DBRef"),
+        (MinKey, "minKey"),
+        (MaxKey, "maxKey"),
     )
     return next((name for kind, name in kinds if isinstance(value, kind)), "another kind")
 
@@ -182,7 +189,7 @@ def _document_form(mode: JsonMode) -> RenderValue:
 def _show_string(value: Any) -> str:
     if type(value) is str:
         return value
-    if isinstance(value, ObjectId | str):
+    if isinstance(value, ObjectId | str) and not isinstance(value, Code):  # a subclass of str
         return str(value)
     raise _misfit("String", value)
 

@@ -23,10 +23,12 @@ from docgraph.graphql.execute.document_estimate import (
 )
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
-from docgraph.store.order import pinned_paths
+from docgraph.store.index_selection import IndexKeys, find_wants
+from docgraph.store.order import order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.variables import Resolvers, Template, matches_nothing
 
@@ -41,7 +43,8 @@ class FetchEstimate:
 
     `limit` is the maximum number of documents per parent, `stored` the number in the collection.
     `is_scan`: documents are examined one after the other, maybe in the order of an index.
-    `wanted_keys` are the keys of an index that would serve the query if none does.
+    `needs_index`: no index serves the query. `wanted_keys` are the keys of those that would, all of
+    them needed, and the same as in `docgraph apps advise`.
     """
 
     field: str
@@ -53,7 +56,8 @@ class FetchEstimate:
     is_scan: bool
     stored: int | None
     examined: int | None  # documents that one command examines
-    wanted_keys: Mapping[str, int]
+    needs_index: bool = False
+    wanted_keys: tuple[IndexKeys, ...] = ()
     failure: str = ""  # why the field cannot be fetched, such as a limit above the maximum
 
     @property
@@ -66,7 +70,7 @@ class FetchEstimate:
     @property
     def warning(self) -> str:
         """The problem that an index would fix; empty if nothing is wrong."""
-        if not self.wanted_keys:
+        if not self.needs_index:
             return ""
         if not self.is_scan:
             return f"{self.field} sorts all that it finds in {self.namespace} in memory"
@@ -83,9 +87,9 @@ class FetchEstimate:
         }
         if self.failure:
             content["error"] = self.failure
-        if self.wanted_keys and self.is_scan:
+        if self.needs_index and self.is_scan:
             content["advice"] = "no index serves this: ask for less of it, or by other arguments"
-        elif self.wanted_keys:
+        elif self.needs_index:
             content["advice"] = "all that matches is sorted in memory: ask for it in no order"
         if not privileged:
             return content
@@ -97,9 +101,10 @@ class FetchEstimate:
             "sortsInMemory": self.plan.sorts,
         }
         if self.wanted_keys:
-            content["missingIndex"] = dict(self.wanted_keys)
+            content["missingIndex"] = dict(self.wanted_keys[0])
             db, _, collection = self.namespace.partition(".")
-            content["createIndex"] = render_command((db, collection), self.wanted_keys)
+            commands = [render_command((db, collection), dict(keys)) for keys in self.wanted_keys]
+            content["createIndex"] = "; ".join(commands)
         return content
 
 
@@ -193,7 +198,7 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     mapping = fetch.mapping
     prepared = run.prepared[id(fetch)]
     window = prepared.window if isinstance(mapping, QueryMapping) else None
-    sort = dict(window.sort) if window is not None and window.sort else {}
+    sort = _first_sort(mapping) if window is None else dict(window.sort or {})
     filter_ = _render_filter(fetch, run)
     plan = _NO_PLAN if filter_ is None else await _explain(fetch, filter_, sort, run)
     stored = await run.store.stats.count(mapping.db, mapping.collection)
@@ -213,7 +218,8 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
         is_scan=is_scan,
         stored=stored,
         examined=examined,
-        wanted_keys=_choose_keys(filter_ or {}, sort) if needs_index else {},
+        needs_index=needs_index,
+        wanted_keys=_find_keys(filter_ or {}, sort, window) if needs_index else (),
         failure=prepared.failure.message if prepared.failure is not None else "",
     )
 
@@ -266,22 +272,24 @@ def _render(template: Template | None, fetch: Fetch, run: Run) -> Mapping[str, A
     return rendered
 
 
-def _choose_keys(filter_: Mapping[str, Any], sort: Mapping[str, Any]) -> dict[str, int]:
-    """Return index keys in the order that serves: equality, sort, then the rest."""
-    keys = dict.fromkeys(pinned_paths(filter_), 1)
-    for path, direction in sort.items():
-        if isinstance(direction, int | float):
-            keys.setdefault(path, -1 if direction < 0 else 1)
-    for path in _paths(filter_):
-        keys.setdefault(path, 1)
-    return {path: direction for path, direction in keys.items() if not path.startswith("$")}
+def _first_sort(mapping: QueryMapping | AggregationMapping) -> Mapping[str, Any]:
+    """Return the order in which an aggregation reads its documents."""
+    stages = mapping.stages.source if isinstance(mapping, AggregationMapping) else []
+    for stage in stages if isinstance(stages, list) else []:
+        match stage:
+            case {"$sort": dict(sort)}:
+                is_fixed = all(isinstance(one, int | float) for one in sort.values())
+                return sort if is_fixed else {}
+            case {"$match": _}:
+                continue
+        break
+    return {}
 
 
-def _paths(filter_: Mapping[str, Any]) -> list[str]:
-    found: list[str] = []
-    for key, value in filter_.items():
-        if key == "$and" and isinstance(value, list):
-            found += [path for part in value if isinstance(part, Mapping) for path in _paths(part)]
-        elif not key.startswith("$"):
-            found.append(key)
-    return found
+def _find_keys(
+    filter_: Mapping[str, Any], sort: Mapping[str, Any], window: Window | None
+) -> tuple[IndexKeys, ...]:
+    """Return the keys of the indexes that would serve the query, as sent: with `_id` at its end."""
+    if window is not None:
+        sort = order_ties(sort, frozenset(pinned_paths(filter_)), ())
+    return tuple(next(want.arrange()) for want in find_wants(filter_, sort, lambda path: None))

@@ -33,6 +33,7 @@ from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import BY_BYTES
 from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import OneField
+from docgraph.store.repeated_names import is_ambiguous
 from docgraph.variables import matches_nothing
 
 FIRST_TRY = 5_000  # documents that the first attempt may always return
@@ -331,6 +332,8 @@ async def _try_together(
         else:
             run.count(min(len(documents), joined.total))
         return joined
+    if any(is_ambiguous(one, side.join.path) for side in batch.sides for one in documents):
+        return None  # only the database knows which of two values it compares
     views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:
         firsts = batch.pick_first(documents, views)

@@ -16,13 +16,13 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.equality import is_equal
-from docgraph.codec.keyset import SortKey, ahead, behind
+from docgraph.codec.keyset import SortKey, ahead, behind, is_doubtful
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.batched_queries import AggregateQuery, BatchedQuery, Find
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.pages import find_keys
+from docgraph.graphql.execute.pages import find_inexact, find_keys
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.window import Page, Window
 from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch
@@ -38,7 +38,9 @@ _COUNT: Final = "n"
 _PLAIN: Final = frozenset({int, str, float, bool, type(None), ObjectId, datetime})
 _ARRAY: Final = object()  # in place of the value of a sort key that is, or is below, an array
 _UNREADABLE: Final = FieldFailure(
-    "the sort key of this item cannot be read: it has no cursor", "unreadable-sort-key"
+    "this item has no cursor: its sort key cannot be read, or has an undefined inside of an object,"
+    " a DBPointer, or a reference whose $id does not follow $ref; order by another field",
+    "unreadable-sort-key",
 )
 
 _SHARED: Final = FieldFailure(
@@ -153,15 +155,19 @@ class _Pages:
         self._built: dict[int, Document] = {}
 
     async def load_keys(self, answers: Sequence[Any], run: Run) -> None:
-        """Load the sort keys of documents with arrays: the database knows which element counts."""
+        """Load the sort keys that only the database knows: which element of an array counts.
+
+        Also whether a null is one: the driver reads an `undefined`, which comes before, as null.
+        """
         if not self._parts.has_cursors:
             return
+        places = list(zip(self._paths, self._getters, strict=True))
         wanted = {
             id(one): one
             for documents in answers
             if isinstance(documents, list)
             for one in self._choose(documents[: self._page.size])
-            if any(get(one) is _ARRAY for get in self._getters)
+            if any(_needs_lookup(path, get(one), one) for path, get in places)
         }
         if not wanted:
             return
@@ -170,6 +176,8 @@ class _Pages:
         for number, one in wanted.items():
             if (key := found.get(freeze(one["_id"]))) is not None:
                 self._keys[number] = key
+        for number in await find_inexact(self._fetch, self._page.order, self._keys, run):
+            self._keys[number] = [_ARRAY]  # not usable
 
     def _choose(self, documents: list[Document]) -> list[Document]:
         """Return the documents that need a cursor."""
@@ -257,6 +265,17 @@ class _Pages:
                     "some of them; use first and after",
                     "array-in-order",
                 )
+
+
+def _needs_lookup(path: str, value: Any, document: Document) -> bool:
+    """Check if only the database knows the value by which it sorts the document."""
+    if value is not None:
+        return value is _ARRAY or is_doubtful([value])
+    *steps, last = path.split(".")
+    inner: Any = document
+    for step in steps:
+        inner = inner.get(step) if isinstance(inner, dict) else None
+    return isinstance(inner, dict) and last in inner
 
 
 def _is_usable(key: SortKey) -> bool:

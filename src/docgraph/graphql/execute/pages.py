@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from docgraph.codec.keyset import SortKey, ahead, behind, build_key, check_order, read_key
+from docgraph.codec.keyset import (
+    SortKey,
+    ahead,
+    behind,
+    build_key,
+    check_order,
+    is_doubtful,
+    match_key,
+    read_key,
+)
 from docgraph.exchange import Document
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import DocgraphError
@@ -26,6 +35,7 @@ from docgraph.store.driver.malformed import reading_reply
 
 _VERSION: Final = 2  # of the binding of cursors
 _UNBOUND: Final = PAGE_ARGUMENTS | {"orderBy"}  # the order itself is bound
+_CHECKED: Final = 100  # keys that one command compares
 _RELOAD_SECONDS: Final = 10.0
 _ONE_PROCESS: Final = CursorKeys([CursorKeys.generate()])  # for executions without a key ring
 
@@ -201,3 +211,20 @@ async def find_keys(
     documents = await run.find_positions(fetch, ids, dict(order), keyset)
     with reading_reply():
         return {freeze(one["_id"]): read_key(one[SORT_KEY]) for one in documents}
+
+
+async def find_inexact(
+    fetch: Fetch, order: SortOrder, keys: Mapping[int, SortKey], run: Run
+) -> list[int]:
+    """Return the numbers of the keys that the driver has changed: no filter expresses them."""
+    inexact: list[int] = []
+    doubtful = [number for number, key in keys.items() if is_doubtful(key)]
+    place = [path for path, _ in order].index("_id")
+    for start in range(0, len(doubtful), _CHECKED):
+        part = doubtful[start : start + _CHECKED]
+        filter_ = {"$or": [match_key(order, keys[number]) for number in part]}
+        ids = [keys[number][place] for number in part]
+        found = await run.find_positions(fetch, ids, dict(order), Keyset(filter_, {}))
+        exact = {freeze(one["_id"]) for one in found}
+        inexact += [number for number in part if freeze(keys[number][place]) not in exact]
+    return inexact

@@ -16,6 +16,8 @@ from docgraph.codec.keyset import (
     check_order,
     decode_key,
     encode_key,
+    is_doubtful,
+    match_key,
     name_class,
     read_key,
 )
@@ -288,11 +290,20 @@ async def _read_keyset_page(call: RestCall, order: SortOrder, token: str) -> _Pa
 async def _find_place(
     call: RestCall, order: SortOrder, keys: list[SortKey], ids: list[Any], begin: PageStart
 ) -> PageStart:
-    """Return the position after the last key, or after the last readable one."""
+    """Return the position after the last key, or after the last one that a filter can express."""
     for skip, key in enumerate(reversed(keys)):
-        if is_readable(key):
-            return PageStart(await _find_stored(call, order, key, ids[-1 - skip]), skip)
+        if not is_readable(key) or (skip and is_doubtful(key)):
+            continue
+        stored = await _find_stored(call, order, key, ids[-1 - skip])
+        if not is_doubtful(stored) or await _is_exact(call, order, stored):
+            return PageStart(stored, skip)
     return PageStart(begin.key, len(keys))
+
+
+async def _is_exact(call: RestCall, order: SortOrder, key: SortKey) -> bool:
+    """Check if the database has this very key; only the last one of a page is looked up."""
+    keyset = Keyset(match_key(order, key), {})
+    return bool(await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset)))
 
 
 async def _find_stored(call: RestCall, order: SortOrder, key: SortKey, id: Any) -> SortKey:

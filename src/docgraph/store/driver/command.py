@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, TypeVar
@@ -64,6 +65,7 @@ from docgraph.store.driver.malformed import invalid_response, is_unread_by_drive
 from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
+from docgraph.store.repeated_names import find_compared, mark_repeated
 
 T = TypeVar("T")
 
@@ -407,22 +409,25 @@ class Commands:
         session: AsyncClientSession | None = None,
     ) -> Document:
         """Send through the driver's normal path, the only one that supports sessions."""
-        try:
-            reply: Document = await database.command(
-                dict(command),  # the driver adds to it
-                read_preference=preference,
-                codec_options=self._options,
-                session=session,
-            )
-        except InvalidBSON:
-            raw: Any = await database.command(
-                dict(command),
-                read_preference=preference,
-                codec_options=self._raw_options,
-                session=session,
-            )
-            reply = decode_reply(raw.raw, self._options, database.name, command)
+        if not find_compared(command.get("filter")):
+            with suppress(InvalidBSON):
+                found: Document = await database.command(
+                    dict(command),  # the driver adds to it
+                    read_preference=preference,
+                    codec_options=self._options,
+                    session=session,
+                )
+                check_reply(found, command)
+                return found
+        raw: Any = await database.command(
+            dict(command),
+            read_preference=preference,
+            codec_options=self._raw_options,
+            session=session,
+        )
+        reply: Document = decode_reply(raw.raw, self._options, database.name, command)
         check_reply(reply, command)
+        mark_repeated(reply, raw.raw, command)
         return reply
 
 

@@ -64,6 +64,7 @@ from docgraph.store.driver.lenient_decode import (
     encode_bson,
 )
 from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
+from docgraph.store.repeated_names import mark_repeated
 
 _TRIED: Final = {(4, 19)}
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
@@ -374,6 +375,7 @@ class FastPath:
         try:
             reply, documents = self._open(payload, db, command, is_raw=is_raw)
             check_reply(reply, command)
+            mark_repeated(reply, payload, command)
         except InvalidBSON as error:
             await connection._raise_connection_failure(ProtocolError(str(error)))
         if not reply.get("ok"):
@@ -384,10 +386,9 @@ class FastPath:
         self, payload: memoryview, db: str, command: Document, *, is_raw: bool
     ) -> tuple[Document, Encoded]:
         """Return the response; documents of a large one are returned separately, not decoded."""
-        documents: Encoded = ()
-        rest: bytes | memoryview = payload
-        if is_raw or len(payload) > LARGE:
-            rest, documents = split_batch(payload)
+        if not is_raw and len(payload) <= LARGE:
+            return decode_reply(payload, self._options, db, command), ()
+        rest, documents = split_batch(payload)
         return decode_reply(rest, self._options, db, command), documents
 
     def _recall(self, preference: _ServerMode) -> Server | None:

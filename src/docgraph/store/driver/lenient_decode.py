@@ -37,6 +37,7 @@ _NAME: Final = b"v\0"
 _START: Final = struct.Struct("<i8si")  # the length, the first name, and its length
 _CURSOR: Final = b"\x03cursor\0"
 _OK: Final = b"\x01ok\0" + struct.pack("<d", 1.0)
+_BEFORE: Final = (b"cursor", b"ok")
 _CURSOR_COMMANDS: Final = frozenset(
     {"find", "aggregate", "getMore", "listCollections", "listIndexes"}
 )
@@ -107,9 +108,23 @@ def _decode_cursor(payload: bytes | memoryview, options: Options) -> Document | 
     end = _START.size - _HEAD + length
     if name != _CURSOR or size != len(payload) or payload[end : end + len(_OK)] != _OK:
         return None
-    if payload[-1]:
+    if payload[-1] or not _is_regular(bytes(payload[end + len(_OK) : -1])):
         return None  # the driver reports what is wrong with it
     return {"cursor": bson.decode(payload[_START.size - _HEAD : end], options), "ok": 1.0}
+
+
+def _is_regular(elements: bytes) -> bool:
+    """Check the elements behind `ok`: their lengths, and that none replaces what came before."""
+    position = 0
+    try:
+        while position < len(elements):
+            stop = elements.index(0, position + 1)
+            if elements[position + 1 : stop] in _BEFORE:
+                return False
+            position = stop + 1 + size_of(elements[position], elements, stop + 1)
+    except (IndexError, ValueError, InvalidBSON, struct.error):
+        return False
+    return position == len(elements)
 
 
 def _by_document(reply: Document, flaws: list[FieldPath]) -> dict[str, list[FieldPath]]:
@@ -163,6 +178,7 @@ class ResultReader:
 
     def __init__(self, options: Options, db: str, command: Document) -> None:
         self.options = options
+        self.filter = command.get("filter")
         self._namespace = (db, _collection_of(command))
         self._reported = 0
         self._rest = 0  # flaws in documents beyond the reported ones

@@ -22,6 +22,7 @@ from docgraph.exchange.deadline import Deadline
 from docgraph.runtime.native import Decode, NativeBatch, NativeLane, find_native
 from docgraph.store.driver.lenient_decode import ResultReader, find_end, size_of
 from docgraph.store.driver.piecewise import read_piecewise
+from docgraph.store.repeated_names import find_compared, mark_document
 
 LARGE: Final = 256 * 1024  # bytes of a response that is not decoded as a whole
 PORTION: Final = 1024 * 1024  # bytes that are decoded together
@@ -175,9 +176,15 @@ class RawBatch:
         return list(map(bytes, portion))
 
     async def _read(self, portion: Sequence[bytes | memoryview]) -> list[Document]:
+        documents: list[Document]
         if all(len(data) <= PORTION for data in portion):
-            return [self._reader.read(data) for data in portion]
-        return LargePortion([await read_piecewise(self._reader, data) for data in portion])
+            documents = [self._reader.read(data) for data in portion]
+        else:
+            documents = LargePortion([await read_piecewise(self._reader, data) for data in portion])
+        if paths := find_compared(self._reader.filter):
+            pairs = zip(documents, portion, strict=True)
+            documents[:] = [mark_document(one, data, paths) for one, data in pairs]
+        return documents
 
 
 class SplitBatch(RawBatch):

@@ -231,9 +231,8 @@ def advise_problem(sample: CollectionSample, reason: str) -> Advice:
     )
 
 
-_BOUNDING: Final = frozenset(
-    {"$limit", "$sample", "$count", "$group", "$bucket", "$bucketAuto", "$sortByCount", "$facet"}
-)
+_BOUNDING: Final = frozenset({"$limit", "$sample", "$count", "$bucket", "$bucketAuto", "$facet"})
+_GROUPING: Final = ("$group", "$sortByCount")
 _MULTIPLYING: Final = frozenset({"$unwind", "$unionWith"})
 _HARMLESS: Final = frozenset({"Boolean", "DateTime"})  # whether a secret exists, or since when
 _FEWEST_VALUES: Final = 3
@@ -255,12 +254,18 @@ def find_unlimited(
         what += "and callers cannot ask for fewer, or for the rest"
         hint = 'give it arguments: limit: {$arg: ["limit", 20]}, skip: {$arg: ["skip", 0]}'
     else:
-        if _is_bounded(flatten_stages(mapping.stages.source, GRAPHQL.optional)):
+        stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
+        if _is_bounded(stages) or getattr(mapping, "limit", None) is not None:
             return
         most = settings.max_limit
-        what = f"an aggregation without $limit: more than {most} results are an error"
-        what += " (graphql.max-limit)"
-        hint = "end it with a $limit"
+        what, hint = "an aggregation without $limit: ", "end it with a $limit"
+        if (grouped := _find_grouped(stages)) is not None:
+            path = _find_varied(grouped, sample, most)
+            if path is None:
+                return
+            what = f"{what}it has a result for each {path}, and "
+            hint += ", or group by a property with fewer values"
+        what += f"more than {most} results are the error too-many-results (graphql.max-limit)"
     is_large = size is None or size > most
     weight = Weight.WARNING if is_large and access.is_root else Weight.NOTE
     place = ".".join(access.place)
@@ -273,6 +278,37 @@ def _is_bounded(stages: list[Mapping[str, object]]) -> bool:
     first = stages[0].get("$match") if stages else None
     is_single = isinstance(first, Mapping) and "_id" in first and not names & _MULTIPLYING
     return is_single or bool(names & _BOUNDING)
+
+
+def _find_grouped(stages: list[Mapping[str, object]]) -> list[str] | None:
+    """Return the properties by which the last stage that groups distinguishes; None: none does."""
+    for stage in reversed(stages):
+        for name in _GROUPING:
+            if name in stage:
+                body = stage[name]
+                key = body.get("_id") if isinstance(body, Mapping) and name == "$group" else body
+                parts = key.values() if isinstance(key, Mapping) else [key]
+                return [path for part in parts if (path := _read_path(part))]
+    return None
+
+
+def _read_path(part: object) -> str:
+    """Return the path of an expression that is a property, or `$ifNull` of one; else empty."""
+    match part:
+        case {"$ifNull": [inner, None]}:
+            return _read_path(inner)
+        case str() if part[:1] == "$" and part[1:2] != "$":
+            return part[1:]
+    return ""
+
+
+def _find_varied(paths: list[str], sample: CollectionSample | None, most: int) -> str | None:
+    """Return the property that has more values than this, estimated from the sample."""
+    size = 0 if sample is None else sample.documents or 0
+    if sample is None or size <= most:
+        return None
+    varied = (one for one in paths if one == "_id" or sample.is_selective(one, size // most))
+    return next(varied, None)
 
 
 def find_secrets(

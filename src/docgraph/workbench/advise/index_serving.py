@@ -16,13 +16,13 @@ from docgraph.exchange.errors import TimeLimitExceeded
 from docgraph.store import Store
 from docgraph.store.driver.index_stats import IndexStats
 from docgraph.store.guard.row_filters import RowFilter, find_unindexed
+from docgraph.store.index_selection import Want, find_wants
 from docgraph.store.order import find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.workbench.advise.accesses import RuleAccess
 from docgraph.workbench.advise.advice import Weight
 from docgraph.workbench.advise.collection_sample import CollectionSample
 from docgraph.workbench.advise.data_findings import is_unseen
-from docgraph.workbench.advise.index_selection import Want, find_wants
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 from docgraph.workbench.infer.survey import SCANNED
 

@@ -9,9 +9,9 @@ from typing import Final
 from docgraph.exchange.data import CollectionName
 from docgraph.graphql.execute.cost_estimate import render_command
 from docgraph.store.driver.index_stats import IndexUse, NamedIndex
+from docgraph.store.index_selection import IndexKeys, Want, is_beginning, merge_wants
 from docgraph.workbench.advise.advice import Advice, NewIndex, Weight
 from docgraph.workbench.advise.collection_sample import CollectionSample
-from docgraph.workbench.advise.index_selection import IndexKeys, Want, is_beginning, merge_wants
 from docgraph.workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
 from docgraph.workbench.advise.planned_queries import PlannedQuery
 

@@ -37,7 +37,8 @@ _TEXTS_OF_IDS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], Any]], ..
     ("number", re.compile("0|[1-9][0-9]{0,17}"), int),
 )
 _SUFFIXES: Final = frozenset(
-    "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn".split()
+    "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn nr "
+    "nummer num numero cod codigo codice".split()
 )
 _NATURAL: Final = frozenset(
     "email username login handle iata icao sku isbn ean symbol ticker".split()
@@ -47,6 +48,7 @@ _ID_WORDS: Final = frozenset("id ids oid ref refs fk key keys".split())
 _RARE: Final = 0.1  # of the numbers in a range are keys
 _LIKE: Final = 0.85  # of two words, by the letters that they share
 _SHORTEST_LIKE: Final = 5
+_LONGEST_ABBREVIATION: Final = 4
 _GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
 _OWN: Final = frozenset(
     "parent ancestor root reply previous next predecessor successor child related similar manager "
@@ -68,6 +70,7 @@ class ReferenceField:
     is_many: bool
     stem: list[str]
     targets: frozenset[str] = frozenset()  # the collections that DBRefs name; empty: any
+    texts: tuple[str, ...] = ()  # among values of another family: maybe ids that are stored as text
 
     @property
     def is_reference(self) -> bool:
@@ -143,7 +146,9 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
         family = families[0]
         values = tuple(value for value in _values_of(leaf, family) if value != "")
         if values and leaf.dates * 2 <= leaf.filled:
-            yield ReferenceField(collection, path, family, values, leaf is not seen, stem)
+            texts = () if family == "string" else _values_of(leaf, "string")
+            is_many = leaf is not seen
+            yield ReferenceField(collection, path, family, values, is_many, stem, texts=texts)
 
 
 def _find_references(
@@ -208,6 +213,8 @@ def score_name(source: ReferenceField, key: CandidateKey) -> int:
         return 1 if stem and not _OWN.isdisjoint(stem) else 0
     is_person = bool(stem) and (stem[-1] in PEOPLE or "by" in stem)
     is_similar = bool(stem) and _is_like(stem[-1], target[-1])
+    if stem and _has_suffix(source.path[-1]) and _is_abbreviation(stem[-1], target[-1]):
+        is_similar = True
     return 1 if is_similar or (is_person and target[-1] in PEOPLE) else 0
 
 
@@ -228,6 +235,14 @@ def _is_like(word: str, other: str) -> bool:
     if min(len(word), len(other)) < _SHORTEST_LIKE or word[0] != other[0]:
         return False
     return SequenceMatcher(None, word, other, autojunk=False).ratio() >= _LIKE
+
+
+def _is_abbreviation(word: str, other: str) -> bool:
+    """Return whether the letters of a short word are in the other one, in their order."""
+    if not 2 <= len(word) <= _LONGEST_ABBREVIATION < len(other) or word[0] != other[0]:  # noqa: PLR2004
+        return False
+    letters = iter(other)
+    return all(letter in letters for letter in word)
 
 
 def _families_of(seen: Seen, *, is_key: bool = False) -> list[str]:

@@ -52,6 +52,7 @@ class EnumType:
     name: str
     values: dict[str, Any]
     description: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,7 @@ def render_type(type_: ObjectType | EnumType) -> str:
 
 def _type_lines(type_: ObjectType | EnumType) -> Iterator[str]:
     if isinstance(type_, EnumType):
+        yield from map(_comment, type_.remarks)
         yield from _describe(type_.description)
         yield f"enum {type_.name} {{"
         yield from (f"{_INDENT}{name}" for name in type_.values)

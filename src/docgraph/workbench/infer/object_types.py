@@ -26,8 +26,9 @@ from docgraph.workbench.infer.profile import (
     choose_scalar,
     find_enum_values,
     find_shown,
+    has_few_texts,
 )
-from docgraph.workbench.infer.sensitive_names import is_about_people, is_personal, is_secret
+from docgraph.workbench.infer.sensitive_names import find_reason, is_about_people, is_personal
 
 RESERVED_TYPES: Final = frozenset(
     "Query Mutation Subscription String Int Float Boolean ID SortOrder".split()
@@ -36,6 +37,9 @@ _MAP_FIELDS: Final = 20
 _MAP_PRESENCE: Final = 0.3
 _MAP_KEY: Final = re.compile(r"[0-9][0-9_:.-]*|[0-9a-fA-F-]{16,}")
 _MAP_KEYS: Final = 2
+_WIDEN: Final = (
+    "all values of the data; another one is null with an error: add it here, or declare a String"
+)
 _DOMINANT: Final = 0.95  # share of one kind above which others are exceptions
 _REPEATED: Final = 3  # occurrences of a value before it becomes an example
 _LONGEST_EXAMPLE: Final = 40
@@ -216,13 +220,18 @@ class TypeBuilder:
             return None
         typed = _Typed(scalar, scalar)
         is_open = path in self.references or path in self.open_ended
-        values = None if is_open else find_enum_values(path[-1], seen, repeated=list_depth > 0)
-        if values is not None and "array" not in seen.kinds and "object" not in seen.kinds:
+        is_declared = (owner, path[-1]) in self.nested
+        is_list = list_depth > 0
+        values = find_enum_values(path[-1], seen, repeated=is_list, is_declared=is_declared)
+        if values is not None and not is_open:
             typed = self._type_enum(owner, path, values)
         elif len(kinds) > 1 and (scalar == "ID" or not kinds <= NUMBERS):
             typed.remarks.append(f"mixed: {', '.join(sorted(kinds))}")
         elif kinds == {"binary"}:
             typed.remarks.append("binary data, shown as base64")
+        elif has_few_texts(seen) and not (is_open or is_list):
+            count = len(seen.values)
+            typed.remarks.append(f"only {count} texts: an enum, if there will be no others")
         if len(kinds) < len(counts):
             others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
             typed.remarks.append(f"not all are {typed.base} ({others}): null, with an error")
@@ -245,7 +254,7 @@ class TypeBuilder:
     def _type_enum(self, owner: str, path: FieldPath, values: dict[str, str]) -> _Typed:
         wish = owner + pascal(split_words(path[-1]) or ["kind"])
         name = self._claim(owner, path, wish, f"{wish}Kind")
-        self.model.enums[name] = EnumType(name, dict(values))
+        self.model.enums[name] = EnumType(name, dict(values), remarks=(_WIDEN,))
         return _Typed(name, name)
 
 
@@ -293,19 +302,19 @@ def _find_reason(path: FieldPath, seen: Seen, step: str | None, collection: str)
         return "a mapping cannot name it"
     if seen.is_empty:
         return "it is always null or empty in the sample"
-    return "it looks like a secret" if _is_named_secret(path, seen, collection) else None
+    return _find_secret(path, seen, collection) or None
 
 
-def _is_named_secret(path: FieldPath, seen: Seen, collection: str) -> bool:
+def _find_secret(path: FieldPath, seen: Seen, collection: str) -> str:
     kinds = set(seen.kinds) | (set(seen.elements.kinds) if seen.elements else set())
     is_number = kinds <= {*NUMBERS, "bool", "date", "array"}
-    return is_secret(" ".join(path[-2:]), collection, is_number=is_number)
+    return find_reason(" ".join(path[-2:]), collection, is_number=is_number)
 
 
 def _has_secrets(path: FieldPath, shape: Shape, collection: str) -> bool:
     """Return whether objects that are shown as they are would show secrets."""
     return any(
-        _is_named_secret(inner, seen, collection) or seen.holds_secrets(inner[-1], collection)
+        _find_secret(inner, seen, collection) or seen.holds_secrets(inner[-1], collection)
         for inner, seen in shape.walk(path)
     )
 

@@ -283,10 +283,47 @@ _CONSTANTS: Final = (
     re.compile(r"[A-Z][A-Z0-9]*([_-][A-Z0-9]+)*"),
 )
 _WORDS: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([ _/-][A-Za-z0-9]+)*")
+# Names of fields with constants, in English, German, Spanish, French, Italian and Portuguese.
 _TELLING: Final = frozenset(
     "status type kind level role tier priority mode plan phase severity stage visibility "
-    "size unit cabin gender condition reason channel method".split()
+    "size unit cabin gender condition reason channel method zustand typ stufe rolle prioritaet "
+    "modus grad geschlecht einheit estado tipo nivel rol prioridad modo fase unidad statut etat "
+    "niveau priorite unite stato livello ruolo priorita modalita situacao prioridade "
+    "unidade".split()
 )
+# The same, if the values are written like constants.
+_CLASSIFYING: Final = frozenset(
+    "state category class color colour grade frequency format result outcome scope access action "
+    "weekday season shift direction art kategorie klasse farbe categoria clase categorie classe "
+    "couleur colore cor".split()
+)
+# Names of free texts: their words repeat by chance.
+_FREE_TEXT: Final = frozenset(
+    "name title text body comment description note label subject message content summary headline "
+    "caption bio about city town street address country place location region brand model product "
+    "word tag breed species animal food author artist titel bezeichnung beschreibung bemerkung "
+    "notiz betreff nachricht kommentar inhalt ort wohnort stadt strasse land marke wort tier "
+    "nombre titulo texto comentario descripcion nota asunto mensaje ciudad calle pais lugar marca "
+    "palabra nom titre texte commentaire remarque objet ville rue pays lieu marque mot nome titolo "
+    "testo commento descrizione oggetto messaggio citta via paese luogo parola descricao assunto "
+    "mensagem cidade rua palavra".split()
+)
+_CONSTANT_WORDS: Final = frozenset(
+    "active inactive enabled disabled open opened closed new pending done draft published archived "
+    "deleted cancelled canceled approved rejected accepted declined failed success error running "
+    "stopped queued processing completed complete finished started paused paid unpaid refunded "
+    "shipped delivered returned confirmed expired valid invalid public private internal hidden "
+    "visible low medium high critical urgent normal minor major small large yes no on off admin "
+    "user guest member owner editor viewer moderator info warning debug fatal free basic pro "
+    "premium enterprise trial daily weekly monthly yearly male female other unknown none progress "
+    "review todo blocked resolved sent received offen geschlossen neu bezahlt storniert versandt "
+    "geliefert aktiv inaktiv entwurf erledigt abierto cerrado nuevo pagado cancelado enviado "
+    "entregado activo inactivo borrador pendiente ouvert ferme nouveau paye annule expedie livre "
+    "actif inactif brouillon aperto chiuso nuovo pagato annullato spedito consegnato attivo "
+    "inattivo bozza aberto fechado novo pago entregue ativo inativo rascunho pendente".split()
+)
+_SHARE: Final = 0.05  # of distinct values among all, if only their form speaks for constants
+_ENOUGH_BY_FORM: Final = 100
 _CODES: Final = frozenset(
     "code coupon voucher promo promotion discount sku serial reference ref number no plate "
     "ticker symbol iata icao gate seat room batch lot".split()
@@ -294,40 +331,54 @@ _CODES: Final = frozenset(
 _RESERVED: Final = frozenset({"true", "false", "null"})
 
 
-def find_enum_values(name: str, seen: Seen, *, repeated: bool = False) -> dict[str, str] | None:
+def find_enum_values(
+    name: str, seen: Seen, *, repeated: bool = False, is_declared: bool = False
+) -> dict[str, str] | None:
     """Return the names and stored values of an enum; None if the field is not one.
 
-    Lists of strings are tags more often than constants: only their name can distinguish them.
+    `is_declared`: the author has made it one, so that further values belong to it. Lists of strings
+    are tags more often than constants: only their name can distinguish them.
     """
     values = [value for value in seen.values if isinstance(value, str)]
-    if not _are_few(seen, values) or not _are_constants(name, values):
+    if not has_few_texts(seen) or not (is_declared or _are_constants(name, seen, values)):
         return None
-    if is_about_people(name) and not _is_telling(name):
+    if is_about_people(name) and not _ends_with(name, _TELLING):
         return None  # the names of people, of whom there will be others
-    if repeated and not _is_telling(name):
+    if repeated and not _ends_with(name, _TELLING):
         return None
     named = {upper_snake(value): value for value in sorted(values)}
     is_clear = len(named) == len(values) and all(map(is_name, named))
     return named if is_clear and _RESERVED.isdisjoint(map(str.lower, named)) else None
 
 
-def _are_few(seen: Seen, values: list[str]) -> bool:
+def has_few_texts(seen: Seen) -> bool:
+    """Return whether few texts repeat: alone, that does not make them constants."""
     if set(seen.kinds) != {"string"} or seen.overflowed or seen.dates:
         return False
     is_enough = seen.filled >= _ENOUGH and min(seen.values.values(), default=0) >= _EACH
-    return is_enough and _FEWEST_CONSTANTS <= len(values) <= _MAX_CONSTANTS
+    return is_enough and _FEWEST_CONSTANTS <= len(seen.values) <= _MAX_CONSTANTS
 
 
-def _are_constants(name: str, values: Iterable[str]) -> bool:
-    """Return whether the strings are written like constants, or the name suggests it."""
-    texts = list(values)
-    if not all(len(text) <= _LONGEST for text in texts):
+def _are_constants(name: str, seen: Seen, texts: list[str]) -> bool:
+    """Return whether the name of the field or the form of its texts speaks for constants."""
+    if not all(len(text) <= _LONGEST for text in texts) or _ends_with(name, _FREE_TEXT):
         return False
-    if _is_telling(name):
+    if _ends_with(name, _TELLING):
         return all(_WORDS.fullmatch(text) for text in texts)
     if all(len(text) <= _SHORTEST_CONSTANT for text in texts) or _are_codes(name, texts):
         return False
-    return any(all(pattern.fullmatch(text) for text in texts) for pattern in _CONSTANTS)
+    if not any(all(pattern.fullmatch(text) for text in texts) for pattern in _CONSTANTS):
+        return False
+    if _ends_with(name, _CLASSIFYING):
+        return True
+    is_enough = seen.filled >= _ENOUGH_BY_FORM and len(texts) <= seen.filled * _SHARE
+    return is_enough and (all(map(str.isupper, texts)) or _are_usual(texts))
+
+
+def _are_usual(texts: list[str]) -> bool:
+    """Return whether half of the texts are words of states and the like, or joined by `_`."""
+    usual = sum(not _CONSTANT_WORDS.isdisjoint(re.split("[_-]", text.lower())) for text in texts)
+    return usual * 2 >= len(texts) or any("_" in text for text in texts)
 
 
 def _are_codes(name: str, texts: list[str]) -> bool:
@@ -337,5 +388,5 @@ def _are_codes(name: str, texts: list[str]) -> bool:
     return is_named or with_digits * 2 > len(texts)
 
 
-def _is_telling(name: str) -> bool:
-    return any(singular(word) in _TELLING for word in split_words(name)[-1:])
+def _ends_with(name: str, words: frozenset[str]) -> bool:
+    return any(not words.isdisjoint({word, singular(word)}) for word in split_words(name)[-1:])

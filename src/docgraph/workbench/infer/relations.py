@@ -161,7 +161,20 @@ class _Search:
         if len(found) > 1 and best.strength == 0 and source.family not in CHANCELESS:
             self._notes.append(f"{source.collection.name}.{source.text} fits several collections")
             return None
+        await self._find_some_texts(best)
         return best
+
+    async def _find_some_texts(self, relation: InferredRelation) -> None:
+        """Report ids that are stored as texts next to others: the relation does not find them."""
+        source, key = relation.source, relation.key
+        texts = replace(source, family="string", values=source.texts)
+        for converted in convert_texts(texts) if source.texts else ():
+            if converted.family != key.family or self.is_exhausted:
+                continue
+            found = await self._test(Candidate(converted, key, relation.strength))
+            if found is not None and found.found:
+                self._notes.append(_describe_ids_as_texts(found, is_partial=True))
+                return
 
     async def _find_texts(self, source: ReferenceField, keys: Sequence[CandidateKey]) -> bool:
         """Report ids that are stored as texts; return whether there are any."""
@@ -302,13 +315,14 @@ def _is_believable(relation: InferredRelation) -> bool:
     return is_telling and share >= _NEARLY_ALL and relation.found >= _FEW
 
 
-def _describe_ids_as_texts(relation: InferredRelation) -> str:
-    """Return why there is no relation, and the mapping that joins the documents all the same."""
+def _describe_ids_as_texts(relation: InferredRelation, *, is_partial: bool = False) -> str:
+    """Return what a relation does not find, and the mapping that finds it all the same."""
     source, key = relation.source, relation.key
     plural_, convert = _STORED_AS_TEXTS[key.family]
+    some, what = ("some ", "the relation misses them") if is_partial else ("", "no relation")
     told = (
-        f"{source.collection.name}.{source.text} holds ids of {key.collection.name} as texts, "
-        f"which never equal {plural_}: no relation"
+        f"{source.collection.name}.{source.text} holds {some}ids of {key.collection.name} as "
+        f"texts, which never equal {plural_}: {what}"
     )
     if convert is None:
         return f"{told}; store them as {plural_}, or create a view with $toUUID (MongoDB 8.0)"
@@ -317,7 +331,8 @@ def _describe_ids_as_texts(relation: InferredRelation) -> str:
     value = {"$convert": {"input": {"$fk": source.text}, "to": convert, "onError": None}}
     stages = [{"$match": {"$expr": {"$eq": [f"${key.name}", value]}}}, {"$limit": 1}]
     mapping = {"db": source.collection.db, "collection": key.collection.name, "stages": stages}
-    return f"{told}; to join them, add a field with this mapping: {json.dumps(mapping)}"
+    others = " all" if is_partial else " them"
+    return f"{told}; to join{others}, add a field with this mapping: {json.dumps(mapping)}"
 
 
 def _weigh(relation: InferredRelation) -> tuple[bool, int]:

@@ -22,29 +22,49 @@ def _list_words(text: str) -> frozenset[str]:
     return frozenset(map(_fold, text.split()))
 
 
-# Secrets, also numbers: a `pin` may be one, a `tokenCount` is none.
-_DIGITS: Final = _list_words(
-    "password passcode pin pincode otp totp cvv cvv2 cvc ssn socialsecurity cardnumber creditcard "
-    "debitcard ccnumber ccnum ccno cardno cardnum cardnr nationalid passportnumber passportno "
-    "passportnr passportnum passportid numeropasaporte numpasaporte numeropasseport numpasseport "
-    "numeropassaporto numpassaporto numeropassaporte numpassaporte reisepassnr reisepassnummer "
-    "passnr passnummer puk geheimzahl kartennummer kartennr kreditkarte kreditkartennummer "
-    "kreditkartennr kartenpruefnummer ausweisnummer ausweisnr personalausweis "
-    "personalausweisnummer personalausweisnr steuerid steueridentifikationsnummer "
-    "sozialversicherungsnummer sozialversicherungsnr versichertennummer cartaidentita "
-    "tesserasanitaria documentoidentidad numtarjeta tarjetanumero cartenumero numcarte "
-    "cartanumero numcarta cartaonumero numcartao seguridadsocial dni cpf curp nif numerotarjeta "
-    "tarjetacredito cartebancaire cartecredit numerocarte securitesociale codicefiscale "
-    "cartacredito numerocarta cartaocredito numerocartao"
+# The names of sensitive fields, by the reason why they are left out.
+_LOGIN, _CARD, _OFFICIAL = (
+    "it looks like a secret",
+    "it looks like a number of a card or bank account",
+    "it looks like an official number of a person",
 )
-_SECRET: Final = _DIGITS | _list_words(
-    "passwd pwd pw pswd psswd pword passphrase passkey secret token salt jwt hotp otpauth "
-    "credential privatekey sessionkey sessionid sessid bearer cookie signature mnemonic "
-    "factorseed totpseed otpseed csrf xsrf magiclink resetlink loginlink connectionstring psk "
-    "losungswort passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia "
-    "secreto frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha palavrapasse "
-    "segredo frasesemente iban"
-)
+# Also numbers: a `pin` may be one, a `tokenCount` is none.
+_DIGITS: Final = {
+    _LOGIN: _list_words("password passcode pin pincode otp totp puk geheimzahl"),
+    _CARD: _list_words(
+        "cvv cvv2 cvc cardnumber creditcard debitcard ccnumber ccnum ccno cardno cardnum cardnr "
+        "bankaccount bankaccountnumber kartennummer kartennr kreditkarte kreditkartennummer "
+        "kreditkartennr kartenpruefnummer bankkonto bankverbindung numtarjeta tarjetanumero "
+        "numerotarjeta tarjetacredito cuentabancaria cartenumero numcarte cartebancaire "
+        "cartecredit numerocarte comptebancaire cartanumero numcarta cartacredito numerocarta "
+        "contobancario cartaonumero numcartao cartaocredito numerocartao contabancaria"
+    ),
+    _OFFICIAL: _list_words(
+        "ssn socialsecurity socialsecuritynumber nationalid nationalinsurance nino passportnumber "
+        "passportno passportnr passportnum passportid taxnumber taxno taxnum taxid taxpayerid tin "
+        "itin driverlicense driverslicense drivinglicence licensenumber reisepassnr "
+        "reisepassnummer passnr passnummer ausweisnummer ausweisnr personalausweis "
+        "personalausweisnummer personalausweisnr fuehrerscheinnummer fuehrerscheinnr steuerid "
+        "steuernummer steuernr steueridentifikationsnummer sozialversicherungsnummer "
+        "sozialversicherungsnr versichertennummer numeropasaporte numpasaporte "
+        "documentoidentidad seguridadsocial dni nie nif curp numerofiscal identificacionfiscal "
+        "numeropasseport numpasseport securitesociale numerosecuritesociale nir numfiscal "
+        "identifiantfiscal numeropassaporto numpassaporto cartaidentita tesserasanitaria "
+        "codicefiscale numeropassaporte numpassaporte cpf contribuinte numerocontribuinte "
+        "identificacaofiscal segurancasocial cartaocidadao"
+    ),
+}
+_TEXTS: Final = {
+    _LOGIN: _list_words(
+        "passwd pwd pw pswd psswd pword passphrase passkey secret token salt jwt hotp otpauth "
+        "credential privatekey sessionkey sessionid sessid bearer cookie signature mnemonic "
+        "factorseed totpseed otpseed csrf xsrf magiclink resetlink loginlink connectionstring psk "
+        "losungswort passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia "
+        "secreto frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha "
+        "palavrapasse segredo frasesemente"
+    ),
+    _CARD: _list_words("iban"),
+}
 _ENDINGS: Final = tuple(_list_words("password passwort kennwort passwd secret token geheimnis"))
 # Words as `_fold` leaves them: `as` is AES, `qustion` is question.
 _COMPOUND: Final = re.compile(
@@ -126,19 +146,26 @@ _SWITCHES: Final = 0.25  # per character: random texts have 0.4, names in camel 
 
 def is_secret(name: str, owner: str = "", *, is_number: bool = False) -> bool:
     """Return whether a field of that name has secrets; `owner` names the collection or type."""
+    return bool(find_reason(name, owner, is_number=is_number))
+
+
+def find_reason(name: str, owner: str = "", *, is_number: bool = False) -> str:
+    """Return why a field of that name is left out; empty if it is not."""
     words = _split(name)
     phrases = list(_list_phrases(words))
-    if not _DIGITS.isdisjoint(phrases) or any(map(_COMPOUND.fullmatch, phrases)):
-        return True
+    for reason, names in [*_DIGITS.items(), *([] if is_number else _TEXTS.items())]:
+        if not names.isdisjoint(phrases):
+            return reason
+    if any(map(_COMPOUND.fullmatch, phrases)):
+        return _LOGIN
     if is_number:
-        return False
-    if not _SECRET.isdisjoint(phrases) or any(word.endswith(_ENDINGS) for word in words):
-        return True
-    if words[-1:] == ["pass"] and not _ACCOUNTS.isdisjoint(words):
-        return True
+        return ""
+    is_account = words[-1:] == ["pass"] and not _ACCOUNTS.isdisjoint(words)
+    if is_account or any(word.endswith(_ENDINGS) for word in words):
+        return _LOGIN
     if _HASHED.isdisjoint(words):
-        return False
-    return _PUBLICLY_HASHED.isdisjoint({*words, *_split(owner)})
+        return ""
+    return _LOGIN if _PUBLICLY_HASHED.isdisjoint({*words, *_split(owner)}) else ""
 
 
 def is_secret_if_unique(name: str, *, is_number: bool = False) -> bool:

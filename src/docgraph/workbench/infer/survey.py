@@ -34,7 +34,7 @@ _STEPS: Final = 2  # a sample, and if that takes too long, the first documents
 _MAX_COLLECTIONS: Final = 500
 _MAX_NAMED: Final = 20
 _GLANCE_MS: Final = 900  # for a query that is optional
-_MAX_GLANCES: Final = 10
+_MAX_GLANCES: Final = 30
 _LIST_SECONDS: Final = 5.0  # for the sizes of all collections
 
 MAX_SECONDS: Final = 45.0
@@ -276,7 +276,7 @@ async def _inspect_ends(store: Store, found: Surveyed, budget: Budget) -> None:
 
 
 async def _find_others(store: Store, found: Surveyed, budget: Budget) -> None:
-    """Check whether an apparent enum has other values, if that costs little."""
+    """Check whether an apparent enum has other values; if that is unknown, it may have some."""
     if found.is_complete:
         return
     glances = 0
@@ -285,13 +285,13 @@ async def _find_others(store: Store, found: Surveyed, budget: Budget) -> None:
         text = ".".join(path)
         if find_enum_values(path[-1], leaf) is None or any("." in step for step in path):
             continue
-        if not (found.is_small or found.has_index(text)):
-            continue
         glances += 1
-        if glances > _MAX_GLANCES:
-            return  # as reliable as the sample
+        if glances > _MAX_GLANCES or not (found.is_small or found.has_index(text)):
+            found.open_ended.add(path)
+            continue
         known: list[Any] = [*leaf.values, None]
-        if await _glance(store, found, budget, {text: {"$nin": known}}) is not None:
+        other = await _glance(store, found, budget, {text: {"$nin": known}}, unknown={})
+        if other is not None:
             found.open_ended.add(path)
 
 
@@ -301,10 +301,12 @@ async def _glance(
     budget: Budget,
     filter: dict[str, Any],
     sort: dict[str, int] | None = None,
+    *,
+    unknown: Document | None = None,
 ) -> Document | None:
-    """Return the `_id` of one document; None also if finding it takes too long."""
+    """Return the `_id` of one document; `unknown` if finding it takes too long."""
     if budget.left <= 0:
-        return None  # the rest of the time belongs to other collections
+        return unknown  # the rest of the time belongs to other collections
     try:
         return await store.reads.find_one(
             found.db,
@@ -315,4 +317,4 @@ async def _glance(
             deadline=budget.glance(),
         )
     except TimeLimitExceeded:
-        return None
+        return unknown

@@ -15,15 +15,20 @@ from graphql import GraphQLError, GraphQLFloat, parse_const_value, parse_value
 
 from docgraph.codec.bson_types import (
     Binary,
+    Code,
     DatetimeMS,
+    DBRef,
     Decimal128,
     Int64,
+    MaxKey,
+    MinKey,
     ObjectId,
     Regex,
     Timestamp,
 )
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.inputs import ExactFloat
+from docgraph.graphql.definition.mapping import EnumMapping
 from docgraph.graphql.definition.scalars import (
     BSON_SCALARS,
     JSON_MODES,
@@ -162,6 +167,59 @@ def test_a_value_that_does_not_fit_is_an_error_without_the_value(
     """Decision 16, reliability G14."""
     with pytest.raises(ValueError, match=rf"^{type_name} cannot represent a stored"):
         serializer(type_name, JsonMode.GRAPHQL)(value)
+
+
+# A value of each BSON type, by the name that the database has for the type.
+STORED: dict[str, Any] = {
+    "double": 1.5,
+    "string": "a",
+    "object": {},
+    "array": [],
+    "binary": Binary(b"x", 128),
+    "objectId": ID,
+    "boolean": True,
+    "date": DATE,
+    "regex": Regex("a"),
+    "javascript": Code("f"),
+    "int": 1,
+    "timestamp": Timestamp(1, 2),
+    "long": Int64(5),
+    "decimal": Decimal128("1.5"),
+    "minKey": MinKey(),
+    "maxKey": MaxKey(),
+    "DBRef": DBRef("c", 1),
+}
+FITTING = {
+    "String": {"string", "objectId"},
+    "Int": {"int", "long"},
+    "Float": {"double", "int", "long"},
+    "Boolean": {"boolean"},
+    "ID": set(STORED) - {"object", "array", "regex", "javascript", "minKey", "maxKey", "DBRef"},
+    "Long": {"int", "long"},
+    "Decimal128": {"int", "long", "decimal"},
+    "ObjectId": {"objectId"},
+    "Timestamp": {"timestamp"},
+    "DateTime": {"date"},
+    "Regex": {"regex"},
+    "UUID": set(),
+    "BsonDocument": {"object", "DBRef"},
+}
+
+
+@pytest.mark.parametrize("type_name", FITTING)
+def test_a_value_of_each_other_type_is_an_error_that_names_the_type(type_name: str) -> None:
+    show_value = serializer(type_name, JsonMode.GRAPHQL)
+    for kind, value in [*STORED.items(), ("javascript", Code("f", {"a": 1}))]:
+        if kind in FITTING[type_name]:
+            show_value(value)
+            continue
+        with pytest.raises(ValueError, match=rf"stored (value of type )?{kind}\b"):
+            show_value(value)
+
+
+def test_code_is_no_value_of_an_enum() -> None:
+    with pytest.raises(ValueError, match="enum E has no name"):
+        EnumMapping("E", {"F": "f"}).name_of(Code("f"))
 
 
 # --- in --------------------------------------------------------------------------------------

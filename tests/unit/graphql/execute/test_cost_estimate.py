@@ -13,8 +13,8 @@ from docgraph.store.query_plan import QueryPlan
 @pytest.mark.parametrize(
     ("facts", "warning"),
     [
-        ({"wanted_keys": {}}, ""),
-        ({"wanted_keys": {}, "is_scan": True}, ""),
+        ({"needs_index": False}, ""),
+        ({"needs_index": False, "is_scan": True}, ""),
         ({}, "Query.a sorts all that it finds in d.a in memory"),
         ({"is_scan": True, "stored": None}, "Query.a scans d.a: no index serves it"),
         (
@@ -26,7 +26,7 @@ from docgraph.store.query_plan import QueryPlan
 def test_a_field_that_an_index_would_serve_has_a_warning(
     facts: dict[str, Any], warning: str
 ) -> None:
-    plain = {"is_scan": False, "stored": 7, "examined": 7, "wanted_keys": {"b": 1}}
+    plain = {"is_scan": False, "stored": 7, "examined": 7, "needs_index": True}
     fetch = FetchEstimate("Query.a", "find", "", 5, "d.a", QueryPlan((), ()), **{**plain, **facts})
 
     assert fetch.warning == warning

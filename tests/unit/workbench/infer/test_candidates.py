@@ -36,6 +36,7 @@ def survey(name: str, *documents: dict[str, Any]) -> Surveyed:
         (("author",), ["author"]),
         (("billing_customer_id",), ["billing", "customer"]),
         (("_id",), []),
+        (("kd_nr",), ["kd"]),
     ],
 )
 def test_a_name_says_what_it_refers_to(path: tuple[str, ...], stem: list[str]) -> None:
@@ -51,6 +52,11 @@ def test_a_name_says_what_it_refers_to(path: tuple[str, ...], stem: list[str]) -
         ("ownerId", "users", 1),
         ("createdBy", "people", 1),
         ("year", "customers", 0),
+        ("kd_nr", "Kunden", 1),
+        ("art_nr", "Artikel", 1),
+        ("cust_id", "customers", 1),
+        ("kd", "Kunden", 0),
+        ("pd_nr", "Kunden", 0),
         ("parentId", "orders", 1),
     ],
 )

@@ -201,6 +201,36 @@ def test_texts_that_only_seem_few_are_no_enum(texts: list[str]) -> None:
     assert types_of(texts * 50) == "String"
 
 
+@pytest.mark.parametrize(
+    ("name", "texts", "is_enum"),
+    [
+        ("name", ["rex", "bello", "luna"], False),
+        ("text", ["milk", "bread"], False),
+        ("body", ["nice", "thanks"], False),
+        ("Ort", ["BERLIN", "HAMBURG"], False),
+        ("nickname", ["REX", "LUNA"], False),
+        ("pet", ["rex", "bello", "luna"], False),
+        ("answer", ["so it is", "never mind"], False),
+        ("hobby", ["Chess", "Reading"], False),
+        ("status", ["In Progress", "Done"], True),
+        ("estado", ["abierto", "cerrado"], True),
+        ("paymentState", ["paid", "open"], True),
+        ("handling", ["pending", "shipped", "lost"], True),
+        ("mood", ["VERY_GOOD", "BAD"], True),
+        ("payment", ["credit_card", "cash"], True),
+    ],
+)
+def test_constants_need_a_name_or_a_form_that_speaks_for_them(
+    name: str, texts: list[str], is_enum: bool
+) -> None:
+    documents = [{"_id": n, name: texts[n % len(texts)]} for n in range(120)]
+    found = infer(survey("things", documents))
+
+    assert bool(found.model.enums.keys() - {"SortOrder"}) is is_enum
+    note = "is null with an error: add it here" if is_enum else f"only {len(texts)} texts: an enum"
+    assert note in found.schema
+
+
 def test_a_value_that_was_seen_once_says_that_there_are_others() -> None:
     assert types_of(["open", "closed"] * 50 + ["strange"]) == "String"
     assert types_of(["open", "closed"] * 10) == "String"  # too few to tell

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from docgraph.workbench.infer.sensitive_names import (
+    find_reason,
     is_about_people,
     is_personal,
     is_random,
@@ -12,6 +13,24 @@ from docgraph.workbench.infer.sensitive_names import (
     is_secret_if_unique,
     is_secret_value,
 )
+
+
+@pytest.mark.parametrize(
+    ("names", "reason"),
+    [
+        ("taxNumber tax_id steuernummer numero_fiscal numéroFiscal codiceFiscale nif", "official"),
+        ("ssn nationalId sozialversicherungsnummer dni numéro_de_sécurité_sociale cpf", "official"),
+        ("iban bankAccount kartennummer cuenta_bancaria compte_bancaire conta_bancária", "card"),
+        ("contoBancario carta_credito cvv", "card"),
+        ("password kennwort contraseña mot_de_passe parola_segreta senha pin", "secret"),
+        ("taxRate tax taxonomy number accountId email vatRate", ""),
+    ],
+)
+def test_sensitive_names_have_a_reason_in_six_languages(names: str, reason: str) -> None:
+    for name in names.split():
+        found = find_reason(name)
+        assert reason in found, name
+        assert bool(found) is bool(reason), name
 
 
 @pytest.mark.parametrize(

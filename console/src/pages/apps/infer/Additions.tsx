@@ -40,7 +40,7 @@ export function AdditionsView({ additions, isBusy, onTake, onBack }: AdditionsVi
         {tab === "left" && <LeftOut found={additions} />}
       </Tabs>
       <div class="infer-actions">
-        {added.length > 0 && <Button kind="primary" disabled={left.size === added.length || isBusy} onClick={() => onTake(left)}>{left.size === 0 ? "Add to the draft" : "Add the rest to the draft"}</Button>}
+        {added.length > 0 && <Button kind="primary" disabled={left.size === added.length || isBusy} onClick={() => onTake(left)}>{left.size === 0 ? "Add to the draft" : `Add ${added.length - left.size} of ${added.length} to the draft`}</Button>}
         <Button kind="quiet" onClick={onBack}>Choose other collections</Button>
         {added.length > 0 && <span class="soft">Nothing is stored before you save it.</span>}
       </div>

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any, Final
 
-from docgraph.codec.bson_types import Regex
+from bson.regex import Regex
+
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 

@@ -6,7 +6,7 @@ import pytest
 from bson.regex import Regex
 
 from docgraph.store.collection_stats import Index
-from docgraph.workbench.advise.index_selection import Want, find_wants, is_beginning, merge_wants
+from docgraph.store.index_selection import Want, find_wants, is_beginning, merge_wants
 
 
 def in_no_array(path: str) -> None:

@@ -1,0 +1,103 @@
+"""Conditions on lists: they hold for the list that a field shows, not for what is stored elsewhere.
+
+A path over an array of objects shows a list, too: `objs.x` of `{objs: [{x: 1}, {}]}` shows
+`[1, null]`. So each step of a path may be the array. An array inside of this array does not fit the
+field, so it is no element; only conditions that hold for `{}` hold for it, because `$elemMatch`
+takes it for an object. `prefix` is the path of the object around the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from docgraph.exchange.data import Filter
+from docgraph.graphql.conditions import combine, match_values
+
+_ARRAY: Final = {"$type": "array"}
+_NO_ARRAY: Final = {"$not": _ARRAY}
+_OBJECT: Final = {"$type": "object", **_NO_ARRAY}
+_VALUE: Final = {"$elemMatch": {"$not": {"$type": ["object", "array"]}}}
+_FILLED: Final = {**_ARRAY, "$not": {"$size": 0}}
+
+
+class _ArrayPlace(NamedTuple):
+    """A possible array: its path, that of the values in its elements, and what is no array then."""
+
+    array: str
+    rest: str
+    outer: tuple[Filter, ...]
+
+
+def match_list(prefix: str, path: str, exists: bool) -> Filter:
+    """Return the condition that the field shows a list, or shows none."""
+    arrays = [place.array for place in _list_places(prefix, path)]
+    if exists:
+        return _join_or([{array: _ARRAY} for array in arrays])
+    return {array: _NO_ARRAY for array in arrays}
+
+
+def match_element(prefix: str, path: str, values: Sequence[Any]) -> Filter:
+    """Return the condition that the list has one of these values."""
+    branches: list[Filter] = []
+    is_index = path.rpartition(".")[2].isdigit()  # the database compares the array as a whole there
+    for array, rest, outer in _list_places(prefix, path):
+        if rest:
+            inner = combine([match_values(rest, values), *_list_single(rest)])
+            branches.append(combine([{array: {"$elemMatch": inner}}, *outer]))
+        elif is_index:
+            elements = _join_or([{array: {"$elemMatch": {"$eq": value}}} for value in values])
+            branches.append(combine([elements, *outer]))
+        else:
+            branches.append(combine([match_values(array, values), {array: _ARRAY}, *outer]))
+        if rest and None in values:  # an element that is no object has nothing to show
+            branches.append(combine([{array: _VALUE}, *outer]))
+    if len(branches) == 1 or is_index or None in values:
+        return _join_or(branches)
+    # The plain comparison follows from each branch; an index serves it.
+    indexed: Filter = combine([match_values(f"{prefix}{path}", values), _join_or(branches)])
+    return indexed
+
+
+def match_object(prefix: str, path: str, element: Filter) -> Filter:
+    """Return the condition that an object of the list satisfies a filter; empty: any element."""
+    branches: list[Filter] = []
+    for array, rest, outer in _list_places(prefix, path):
+        condition: Filter = {"$elemMatch": element}
+        if not element:
+            condition = _FILLED
+        elif rest:
+            below = [_move(element, rest), {rest: _OBJECT}, *_list_single(rest)[:-1]]
+            condition = {"$elemMatch": combine(below)}
+        branches.append(combine([{array: condition}, *outer]))
+    return _join_or(branches)
+
+
+def _list_places(prefix: str, path: str) -> Iterator[_ArrayPlace]:
+    """Yield the arrays that the field may show. A number takes an element of an array instead."""
+    steps = path.split(".")
+    outer: list[Filter] = []
+    for end in range(1, len(steps) + 1):
+        if end < len(steps) and steps[end].isdigit():
+            continue
+        array = prefix + ".".join(steps[:end])
+        yield _ArrayPlace(array, ".".join(steps[end:]), tuple(outer))
+        outer.append({array: _NO_ARRAY})
+
+
+def _list_single(path: str) -> list[Filter]:
+    return [{place.array: _NO_ARRAY} for place in _list_places("", path)]
+
+
+def _move(filter_: Filter, path: str) -> Filter:
+    """Return the filter for the object at a path."""
+    return {
+        key if key.startswith("$") else f"{path}.{key}": (
+            [_move(branch, path) for branch in value] if key.startswith("$") else value
+        )
+        for key, value in filter_.items()
+    }
+
+
+def _join_or(branches: Sequence[Filter]) -> Filter:
+    return branches[0] if len(branches) == 1 else {"$or": branches}
