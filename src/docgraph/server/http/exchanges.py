@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic, perf_counter
@@ -250,6 +251,7 @@ class Exchanges:
             call.error = error.code
             return self._application.render_error(error, exchange)
         exchange.leave_queue = partial(self._leave, call)
+        exchange.outside_queue = partial(self._stay_outside, call)
         try:
             answer = await self._application.answer(exchange)
         finally:
@@ -267,16 +269,21 @@ class Exchanges:
         """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
             return incoming.drain()
+        async with self._stay_outside(call):
+            emit(BodyAwaited(id))
+            try:
+                return await incoming.read(limit)
+            finally:
+                emit(BodyAwaited(id, over=True))
+
+    @asynccontextmanager
+    async def _stay_outside(self, call: HttpCall) -> AsyncIterator[None]:
+        """Release the place for a wait that is bounded in another way; wait for one after it."""
         had_place = call.has_place
         self._leave(call)
-        emit(BodyAwaited(id))
-        try:
-            body = await incoming.read(limit)
-        finally:
-            emit(BodyAwaited(id, over=True))
+        yield
         if had_place:
             await self._enter(call)
-        return body
 
     async def _enter(self, call: HttpCall) -> None:
         deadline = Deadline() if call.exchange is None else call.exchange.deadline
