@@ -58,6 +58,7 @@ _CLIENT_GONE = 499  # only the log shows it
 _READING_SECONDS = 5.0
 _SHEDDING_SECONDS = 0.1
 _STARTED_PER_TURN = 16  # requests that begin in one turn of the event loop: some 8 ms of work
+_ENDED_PER_TURN = 32  # requests that end in one turn because their clients have disconnected
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -106,6 +107,7 @@ class Exchanges:
             limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
         )
         self._share = LoopShare(_STARTED_PER_TURN)
+        self.departures = LoopShare(_ENDED_PER_TURN)
         self._has_others = settings.core.workers > 1  # a rejected client may reach one with room
         self._proxies = proxies
         self._max_parameters = settings.connection_options.max_parameters
@@ -130,7 +132,7 @@ class Exchanges:
         """Cancel the work for a client that has disconnected."""
         if call.task is not None:  # which may end before it has begun
             call.task.add_done_callback(self.tasks.discard)
-        call.abandon()
+        self.departures.call(call.abandon)
 
     async def _run(self, call: HttpCall) -> None:
         id, trace = self._ids.trace(call.headers.raw)
@@ -163,6 +165,7 @@ class Exchanges:
             call.close()
             call.exchange = None  # a cycle would wait for the garbage collector
             self.tasks.discard(call.task)
+            call.task = None  # it has the exception whose traceback leads back here
 
     def _hold(self, exchange: Exchange, size: int | None = None) -> int:
         """Hold at most so many bytes of memory for the answer; return how many are held."""

@@ -97,6 +97,9 @@ class HttpProtocol(asyncio.Protocol):
         elif self._incoming is not None:
             self._incoming.drop()
         self.resume_writing()
+        # Listeners come and go in thousands: cycles would wait for the garbage collector.
+        self._last = self._incoming = None
+        self._reader.release()
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes, or buffer them for later."""

@@ -38,8 +38,10 @@ _COMPRESSION_THREADS = 2
 _CLOSE_SECONDS = 0.6  # beyond the grace period, for closing everything
 _CUT_SECONDS = 0.3  # for what has not ended by then
 # Objects. The documents of a few concurrent requests live for milliseconds, and are no garbage:
-# with Python's own threshold (700) the collector would scan them many times.
-_COLLECT_AFTER = 20_000
+# with Python's own threshold (700) the collector would scan them many times. The second generation
+# is small, and the third one is never collected by itself: with 10 000 listeners, that blocked the
+# event loop for a second. `MemoryKeeper` collects it.
+_COLLECT_AFTER = (20_000, 2, 1 << 30)
 
 
 class Stop:
@@ -99,7 +101,9 @@ class HttpServer:
             application, settings, self._limits, offload=offload, cells=cells, worker=worker
         )
         self._memory = MemoryKeeper(
-            lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
+            lambda: self._state.exchanges.started,
+            self._blocking.lane("memory", 1),
+            count_connections=lambda: len(self._state.connections),
         )
         self._on_sweep = on_sweep
         self._is_worker = worker > 0
@@ -246,7 +250,7 @@ async def serve_process(
             try:
                 gc.collect()
                 gc.freeze()  # objects of the start stay: exclude them from garbage collection
-                gc.set_threshold(_COLLECT_AFTER)
+                gc.set_threshold(*_COLLECT_AFTER)
                 await server.start(listeners)
                 if await _unless_stopped(_announce(application, on_ready), stop):
                     await stop.gentle.wait()
