@@ -154,7 +154,7 @@ class BcryptPasswords:
         return True
 
     async def _wait(self, key: bytes, check: _Check) -> None:
-        """Wait for the result, but not too long: the check goes on, and has its result later.
+        """Wait for the result, but not too long: the check continues, and has its result later.
 
         Callers whose wait would be too long are rejected immediately.
         """
