@@ -29,7 +29,7 @@ from docgraph.exchange.deadline import Patience
 from docgraph.exchange.errors import Overloaded, RequestError
 from docgraph.runtime import Blocking, Generations, count_cores
 from docgraph.runtime.shared_memory import create_generations
-from docgraph.runtime.shared_results import SharedResults, create_results
+from docgraph.runtime.shared_results import ResultState, SharedResults, create_results
 
 pytestmark = pytest.mark.anyio
 
@@ -452,6 +452,13 @@ async def test_workers_check_a_pair_once(
         return given == b"right"
 
     monkeypatch.setattr(module, "_matches", match)
+    claims: list[ResultState] = []
+
+    class Claims(SharedResults):
+        def claim(self, key: bytes, seconds: float) -> ResultState:
+            claims.append(super().claim(key, seconds))
+            return claims[-1]
+
     workers = [
         BcryptPasswords(
             blocking.lane(name, 1),
@@ -460,7 +467,7 @@ async def test_workers_check_a_pair_once(
             cost=COST,
             size=10,
             ttl=TTL,
-            results=SharedResults(tmp_path / "results"),
+            results=Claims(tmp_path / "results"),
         )
         for name in ("first", "second")
     ]
@@ -471,13 +478,14 @@ async def test_workers_check_a_pair_once(
         ("wrong", None, False),
     ):
         seen.clear()
+        claims.clear()
         may_end.clear()
         logins = [
             asyncio.create_task(worker.verify("ada", password, expected))
             for worker in workers
             for _ in range(3)
         ]
-        while not seen:  # noqa: ASYNC110 - in another thread
+        while len(claims) < 2:  # noqa: ASYNC110 - in another thread
             await asyncio.sleep(0)
         may_end.set()
         assert await asyncio.gather(*logins) == [is_right] * 6
