@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from tests.process.harness import Server, eventually, request, run_server, start
+from tests.process.harness import Server, Wire, eventually, request, run_server, start
 
 
 def _pids(server: Server) -> set[int]:
@@ -64,6 +64,53 @@ def test_a_worker_that_a_signal_asks_to_stop_is_replaced(two_workers: Server) ->
         victim.terminate()
 
     assert _losses(two_workers)[victim.pid]["exit_code"] == 0
+
+
+@pytest.mark.parametrize("total", [8, 13, 100])
+def test_workers_share_connections_of_all_kinds(two_workers: Server, total: int) -> None:
+    with ExitStack() as stack:
+        wires = [stack.enter_context(two_workers.connect()) for _ in range(total)]
+        for number, wire in enumerate(wires):
+            if number % 3 == 0:
+                wire.open_websocket("/ws")
+            elif number % 3 == 1:
+                wire.send(request("GET", "/events"))
+        eventually(lambda: sum(_count_clients(two_workers).values()) == total)
+        counts = sorted(_count_clients(two_workers).values())
+    assert counts[-1] - counts[0] <= max(1, counts[0] // 4)
+    eventually(lambda: not any(_count_clients(two_workers).values()))
+
+
+def test_a_replacement_gets_connections_of_clients_that_stay(two_workers: Server) -> None:
+    with ExitStack() as stack:
+
+        def connect() -> Wire:
+            return stack.enter_context(two_workers.connect())
+
+        with _replacing_one(two_workers):
+            two_workers.workers()[0].kill()
+            wires = [connect() for _ in range(12)]
+            assert {wire.get("/ping").status for wire in wires} == {200}
+
+        def are_shared() -> bool:
+            for number, wire in enumerate(wires):
+                if wire.get("/ping")["connection"] == "close":
+                    wires[number] = connect()
+            return sorted(_count_clients(two_workers).values())[0] >= 5
+
+        eventually(are_shared)
+
+
+def _count_clients(server: Server) -> dict[int, int]:
+    """Open connections of clients, by worker."""
+    return {
+        worker.pid: sum(
+            1
+            for one in worker.net_connections("tcp")
+            if one.laddr.port == server.port and one.status == "ESTABLISHED"
+        )
+        for worker in server.workers()
+    }
 
 
 def test_signals_for_the_whole_group_leave_the_forker_alone(two_workers: Server) -> None:

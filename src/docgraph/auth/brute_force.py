@@ -228,7 +228,9 @@ class LoginGuard(Interceptor):
         if exchange.account is None:
             self._known.invalidate(attempt.digest)
             self._attempts.add_failure(attempt.address)
-            if not attempt.is_counted:
+            if attempt.is_counted:
+                attempt.is_counted = False  # of those that share it, each further one is a guess
+            else:
                 self._attempts.add_guess(attempt.pair)
         elif not self._is_known(attempt):
             self._attempts.forget(attempt.pair)

@@ -9,18 +9,22 @@ useless after a change of the password.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import re
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import bcrypt
 
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, MAX_COST
+from docgraph.auth.brute_force import group_address
+from docgraph.auth.password_queue import PasswordQueue, current_login, reject_login
 from docgraph.exchange.errors import RequestError
 from docgraph.runtime import (
     AFTER_READ,
@@ -32,10 +36,16 @@ from docgraph.runtime import (
     run_blocking,
 )
 from docgraph.runtime.clock import elapsed
+from docgraph.runtime.shared_results import ResultState, SharedResults
 
 MAX_BYTES: Final = 72  # bcrypt ignores further bytes
 _QUEUE: Final = 32
 _LONGEST_WAIT: Final = 5.0  # seconds; longer would look as if the database were unavailable
+_SECONDS: Final = 0.25  # of a check of cost 12, before one was measured
+# Seconds until another worker repeats a check whose worker was killed, for which a right password
+# is known to the other workers, and for which a wrong one is reported to those that wait for it.
+_CLAIMED, _SHARED, _REPORTED = 30.0, 300.0, 2.0
+_POLL: Final = 0.02
 _ALPHABET: Final = "./ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _DIGEST_CHARACTERS: Final = 31
 _LOWEST_COST: Final = 4
@@ -58,8 +68,9 @@ class Hashed(str):
 class BcryptPasswords:
     """Passwords hashed with bcrypt, in a bounded lane off the event loop.
 
-    Identical concurrent checks are one check. A pair of user and password that was right is cached
-    while it is used at least every `ttl` seconds, `size` pairs at most.
+    Identical concurrent checks are one check, in all workers that share `results`. A pair of user
+    and password that was right is cached while it is used at least every `ttl` seconds, `size`
+    pairs at most.
     """
 
     def __init__(  # noqa: PLR0913 - where it runs, what it shares, and its options
@@ -71,9 +82,12 @@ class BcryptPasswords:
         cost: int,
         size: int,
         ttl: float,
+        results: SharedResults | None = None,
         clock: Callable[[], float] = elapsed,
     ) -> None:
         self._lane = lane
+        self._queue = PasswordQueue(lane.concurrency, _SECONDS * 2.0 ** (cost - 12))
+        self._results = results
         self._secret = secret
         self._cost = cost
         self._generations = generations
@@ -99,7 +113,10 @@ class BcryptPasswords:
         """Return the hash that replaces a cheaper one."""
         given = password.encode()  # it was verified, so it can be hashed
         fresh = await run_blocking(self._lane, _hash, given, self._cost)
-        self._verified.put(_bind(self._secret, fresh, user, given), True)
+        key = _bind(self._secret, fresh, user, given)
+        self._verified.put(key, True)
+        if self._results is not None:
+            self._results.finish(key, ResultState.SUCCEEDED, _SHARED)
         return fresh
 
     async def verify(self, user: str, password: str, stored: str | None) -> bool:
@@ -111,9 +128,12 @@ class BcryptPasswords:
         cost = self._generations.read(_HIGHEST)
         is_known = find_cost(stored) is not None
         expected = stored if stored is not None and is_known else _build_decoy(cost)
-        key = _bind(self._secret, expected, user, given)
+        key = _bind(self._secret, expected if is_known else "", user, given)
+        if self._is_verified(key):
+            return True
+        shares = (f"user {user}", *_find_address())
         try:
-            await self._verified.get(key, partial(self._check, given, expected, cost))
+            await self._wait(key, _Check(given, expected, cost, shares))
         except _WrongPasswordError:
             return False
         return is_known
@@ -121,12 +141,90 @@ class BcryptPasswords:
     async def close(self) -> None:
         """Stop the checks in progress."""
         await self._verified.close()
+        if self._results is not None:
+            self._results.close()
 
-    async def _check(self, given: bytes, expected: str, cost: int, key: bytes) -> bool:
+    def _is_verified(self, key: bytes) -> bool:
+        """Return whether this worker or another one has found the password to be right."""
+        if self._verified.find(key) is not None:
+            return True
+        if self._results is None or self._results.read(key) is not ResultState.SUCCEEDED:
+            return False
+        self._verified.put(key, True)
+        return True
+
+    async def _wait(self, key: bytes, check: _Check) -> None:
+        """Wait for the result, but not too long: the check continues, and has its result later.
+
+        Callers whose wait would be too long are rejected immediately.
+        """
+        login, load = current_login.get(), partial(self._check, check)
+        if login is None:
+            await self._verified.get(key, load)
+            return
+        # The other half is for users and rules, which are read before and after.
+        longest = (login.deadline.find_patience(_LONGEST_WAIT) or 0.0) / 2
+        foreseen = self._queue.foresee(key, check.shares)
+        try:
+            async with login.outside_queue():
+                with login.deadline.waiting():
+                    async with asyncio.timeout(longest if foreseen <= longest else 0):
+                        await self._verified.get(key, load)
+        except TimeoutError:
+            if foreseen <= longest:
+                foreseen = self._queue.foresee(key, check.shares)
+            raise reject_login(foreseen) from None
+
+    async def _check(self, check: _Check, key: bytes) -> bool:
+        outcome = None
+        while outcome is None:
+            run = partial(run_blocking, self._lane, self._match_once, check, key)
+            outcome = await self._queue.run(key, check.shares, run)
+            if outcome is None:
+                outcome = await self._await_other(key)
         # Raised, not returned: the cache stores results, and must not store wrong passwords.
-        if not await run_blocking(self._lane, _matches, given, expected, cost):
+        if not outcome:
             raise _WrongPasswordError
         return True
+
+    def _match_once(self, check: _Check, key: bytes) -> bool | None:
+        """Return whether the password is right; None while another worker checks it."""
+        state = ResultState.UNKNOWN
+        if self._results is not None:
+            state = self._results.claim(key, _CLAIMED)
+        if state is ResultState.SUCCEEDED or state is ResultState.RUNNING:
+            return True if state is ResultState.SUCCEEDED else None
+        is_right, began = False, time.monotonic()
+        try:
+            is_right = _matches(check.given, check.expected, check.cost)
+        finally:
+            if self._results is not None:
+                result = ResultState.SUCCEEDED if is_right else ResultState.FAILED
+                self._results.finish(key, result, _SHARED if is_right else _REPORTED)
+        self._queue.record(time.monotonic() - began)
+        return is_right
+
+    async def _await_other(self, key: bytes) -> bool | None:
+        """Return the result of another worker; None if it has none."""
+        assert self._results is not None  # noqa: S101 - only then there are other workers
+        while (state := self._results.read(key)) is ResultState.RUNNING:  # noqa: ASYNC110
+            await asyncio.sleep(_POLL)  # another process has no event of ours
+        return None if state is ResultState.UNKNOWN else state is ResultState.SUCCEEDED
+
+
+class _Check(NamedTuple):
+    """A password check: the password, the hash, its cost, and whose turn it takes."""
+
+    given: bytes
+    expected: str
+    cost: int
+    shares: tuple[str, ...]
+
+
+def _find_address() -> tuple[str, ...]:
+    login = current_login.get()
+    client = None if login is None else login.request.connection.client
+    return () if client is None else (f"address {group_address(client[0])}",)
 
 
 class PlainPasswords:
@@ -164,8 +262,9 @@ class _WrongPasswordError(Exception):
 
 
 def open_lane(blocking: Blocking) -> Lane:
-    """Open the lane for all bcrypt work: as many threads as cores, and 32 waiting.
+    """Open the lane for all bcrypt work: as many threads as cores, and 32 new passwords waiting.
 
+    Checks of passwords wait in the `PasswordQueue`.
     Fewer threads where `core.workers-scheduler-parallelism` is lower: all of it is CPU work.
     """
     width = min(count_cores(), blocking.parallelism)

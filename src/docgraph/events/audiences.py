@@ -125,7 +125,6 @@ class Audience:
         "has_moments",
         "has_slot",
         "indexed",
-        "is_searched",
         "key",
         "plain",
         "row",
@@ -135,7 +134,6 @@ class Audience:
         self.key = key
         self.row = row
         self.has_moments = has_moments(row)
-        self.is_searched = False  # the database decides
         self.has_slot = False
         self.channels: dict[EventShape, list[Channel]] = {}
         self.plain: set[EventShape] = set()  # which may concern any event
@@ -182,6 +180,7 @@ class Audiences:
         self._sample = sample
         self._index = RowIndex()
         self._known: dict[bytes, Audience] = {}
+        self._searched: dict[Audience, None] = {}  # those about which the database decides
         self.collation: Mapping[str, Any] | None = None
 
     async def check(self, row: Filter) -> None:
@@ -206,7 +205,7 @@ class Audiences:
                 if self._sample.is_trusted:
                     self._slots.acquire()
                     audience.has_slot = True
-                audience.is_searched = True
+                self._searched[audience] = None
             self._known[key] = audience
         return audience
 
@@ -221,6 +220,7 @@ class Audiences:
             return
         del self._known[audience.key]
         self._index.remove(audience)
+        self._searched.pop(audience, None)
         if audience.has_slot:
             self._slots.release()
 
@@ -230,12 +230,11 @@ class Audiences:
         """Return the audiences that can see each event, and how; only that of `only`, if given."""
         decisions: list[AudienceDecision] = [{} for _ in records]
         await self._compare_sample(records)
-        some = [only] if only is not None else list(self._known.values())
-        searched = [one for one in some if one.is_searched]
-        admitted = await self._search(dict(enumerate(records)), searched)
-        others = [one for one in some if one.row is not None and not one.is_searched]
-        if others:
-            inexact = {n: one for n, one in enumerate(records) if _has_inexact_image(one)}
+        admitted = await self._search(dict(enumerate(records)), self._find_searched(only))
+        inexact = {n: one for n, one in enumerate(records) if _has_inexact_image(one)}
+        if inexact:  # only then all audiences are visited: an event costs what it reaches
+            some = [only] if only is not None else list(self._known.values())
+            others = [one for one in some if one.row is not None and one not in self._searched]
             for place, found in (await self._search(inexact, others)).items():
                 admitted.setdefault(place, set()).update(found)
         for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
@@ -254,6 +253,10 @@ class Audiences:
                 _restrict(decision, only)
         return decisions
 
+    def _find_searched(self, only: Audience | None) -> list[Audience]:
+        """Return the audiences about which the database decides."""
+        return [one for one in self._searched if only is None or one is only]
+
     async def _compare_sample(self, records: Sequence[ChangeRecord]) -> None:
         """Compare one in many decisions of the index with the database's, before it is used."""
         if not len(self._index):
@@ -268,7 +271,8 @@ class Audiences:
         if await self._sample.compare(exact[chosen].raw[AFTER], filters, matched):
             return
         for audience in self._known.values():
-            audience.is_searched = audience.is_searched or audience.row is not None
+            if audience.row is not None:
+                self._searched[audience] = None
             self._index.remove(audience)
 
     def _match(self, record: ChangeRecord, side: str) -> set[Any]:

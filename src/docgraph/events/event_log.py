@@ -324,10 +324,11 @@ class LogReader:
 
     def lag(self) -> None:
         """End the reader because events that it has not read were dropped."""
+        on_lag = self._on_lag
         self.leave()
         self.end(TOO_SLOW)
-        if self._on_lag is not None:
-            self._on_lag(TOO_SLOW)
+        if on_lag is not None:
+            on_lag(TOO_SLOW)
 
     def wake(self) -> None:
         """Wake the reader for new events."""
@@ -339,6 +340,7 @@ class LogReader:
     def leave(self) -> None:
         """Remove the reader after its client disconnected."""
         self._log.readers.discard(self)
+        self._on_lag = self.offer = None  # a cycle would wait for the garbage collector
 
     def _pass_on(self) -> bool:
         """Return whether all new events were passed on, so that the reader keeps waiting."""

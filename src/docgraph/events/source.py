@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from time import monotonic
 from typing import Any, Final
 
@@ -38,6 +39,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.runtime import cancel_until_over
+from docgraph.runtime.loop_share import in_portions
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent, ResumeToken
 from docgraph.store.guard.event_stages import hides_ids
@@ -188,14 +190,12 @@ class Source:
         elif not channel.users:
             self._unused[channel] = monotonic()
 
-    def _drop_unused(self) -> None:
-        now = monotonic()
-        while self._unused:
-            channel, since = next(iter(self._unused.items()))
-            if now - since < _LINGER_SECONDS:
-                break
-            del self._unused[channel]
-            if not channel.users:
+    async def _drop_unused(self) -> None:
+        until = monotonic() - _LINGER_SECONDS
+        due = takewhile(lambda one: one[1] <= until, list(self._unused.items()))
+        async for channel, since in in_portions(due):
+            if self._unused.get(channel) == since:  # else a client has returned
+                del self._unused[channel]
                 self._drop(channel)
 
     def _drop(self, channel: Channel) -> None:
@@ -280,16 +280,17 @@ class Source:
                     self._is_ended = True
                     await cancel_until_over({reading})
                 await self._delivery.finish()
-                for channel in self.channels.values():
+                async for channel in in_portions(list(self.channels.values())):
                     self._delivery.publish(channel)
                     channel.log.end(ending)
         finally:
             self._is_ended = True
             self._is_finished = True
             await self._delivery.close()
-            for channel in list(self.channels.values()):
+            async for channel in in_portions(list(self.channels.values())):
                 if not channel.users:  # others still have clients that read the past
                     self._drop(channel)
+            self._unused.clear()
             await self._events.aclose()
 
     async def _open(self) -> bool:
@@ -365,7 +366,7 @@ class Source:
             if records:
                 await self._deliver(records)
             self.position = max(self.position, read_token(position))
-            self._drop_unused()
+            await self._drop_unused()
             if not records and position is None and self._queue.is_over:
                 return
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -141,6 +141,8 @@ class Exchange:
     transaction: Transaction | None = None
     entries: int = 0  # how many requests a batch has
     leave_queue: Callable[[], None] = keep_place  # for work that is bounded in another way
+    # The same for a wait only: after it, the request waits for a place again.
+    outside_queue: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
 
     @property
     def is_authorized_later(self) -> bool:

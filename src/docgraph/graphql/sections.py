@@ -51,6 +51,12 @@ class GraphqlLive(Section, frozen=True):
     max_queries: Annotated[
         PositiveCount, Meta(description="live queries of an instance that are open at a time")
     ] = 1000
+    max_queries_per_user: Annotated[
+        PositiveCount, Meta(description="live queries of a user that are open at a time")
+    ] = 100
+    max_queries_per_address: Annotated[
+        PositiveCount, Meta(description="live queries of an address that are open at a time")
+    ] = 400
     max_executions: Annotated[
         PositiveCount,
         Meta(

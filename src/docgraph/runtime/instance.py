@@ -28,12 +28,14 @@ from docgraph.runtime.shared_memory import (
     create_generations,
     explain_no_room,
 )
+from docgraph.runtime.shared_results import SharedResults, create_results
 
 PREFIX = "docgraph-instance-"
 PARENT = 0  # the number of the parent; workers count from 1
 _IN_MEMORY = Path("/dev/shm")  # noqa: S108 - a private directory is made there
 _SECRET_BYTES = 32
 LOGINS, CALLS, SLOW_LOGINS = _TABLES = ("counters", "calls", "slow-logins")
+_RESULTS = "results"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class Instance:
         """
         return WindowCounters(self.directory / table, seconds, self.secret(table))
 
+    def open_results(self) -> SharedResults:
+        """Open the results of password checks, which the workers share, for this process."""
+        return SharedResults(self.directory / _RESULTS)
+
     def open_buckets(self, quotas: Sequence[Quota], workers: int) -> Buckets:
         """Open the shared rate limit buckets for this process; the first caller creates them."""
         return Buckets(self.directory, self.secret("limits"), quotas, workers, self.worker)
@@ -91,6 +97,7 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
         create_generations(directory / "generations")
         for table in _TABLES:
             create_counters(directory / table)
+        create_results(directory / _RESULTS)
         yield Instance(
             id=directory.name.removeprefix(PREFIX),
             directory=directory,

@@ -11,6 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 class LoopShare:
@@ -41,6 +45,16 @@ class LoopShare:
         self.waiting_size += size
         await turn
 
+    def call(self, step: Callable[[], None]) -> None:
+        """Call a step of size 1 in this turn if there is room, else in a later one."""
+        if self.try_enter(1):
+            step()
+            return
+        turn = asyncio.get_running_loop().create_future()
+        turn.add_done_callback(lambda _: step())
+        self._waiting.append((turn, 1))
+        self.waiting_size += 1
+
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
@@ -59,3 +73,11 @@ class LoopShare:
                 turn.set_result(None)
                 self._left -= size
         self._schedule(loop)  # behind the steps that were just admitted
+
+
+async def in_portions(items: Iterable[T], size: int = 100) -> AsyncIterator[T]:
+    """Yield the items, and let others use the event loop after every `size` of them."""
+    for number, item in enumerate(items, 1):
+        yield item
+        if number % size == 0:
+            await asyncio.sleep(0)

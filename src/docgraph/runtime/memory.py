@@ -29,6 +29,8 @@ from docgraph.runtime.loop_share import LoopShare
 
 _GROWN: Final = 8 << 20  # bytes that are worth the effort
 _INTERVAL: Final = 5.0  # seconds
+_CHEAP: Final = 40_000  # objects, which the garbage collector scans in some 30 ms
+_PER_CONNECTION: Final = 300  # objects of an open connection, such as a stream, at most
 _QUIET: Final = 5  # requests per second
 _STATM: Final = Path("/proc/self/statm")
 _CGROUP: Final = Path("/proc/self/cgroup")
@@ -42,7 +44,9 @@ _LONGEST_FILE: Final = 64 * 1024  # bytes
 class MemoryKeeper:
     """Checks regularly whether memory should be returned to the system.
 
-    `count_requests` returns the number of requests so far.
+    `count_requests` returns the number of requests so far. A full garbage collection blocks the
+    event loop for a time that depends on all objects. So there is none as long as they are few, or
+    as open connections explain them: garbage then is not what they are.
     """
 
     def __init__(
@@ -50,21 +54,35 @@ class MemoryKeeper:
         count_requests: Callable[[], int],
         lane: Lane,
         *,
+        count_connections: Callable[[], int] = lambda: 0,
         trim: Callable[[], None] | None = None,
         measure: Callable[[], int] | None = None,
     ) -> None:
         self._count_requests = count_requests
         self._lane = lane
+        self._count_connections = count_connections
+        self._objects = _CHEAP  # after the last full collection
         self._trim = trim or find_trim()
         self._measure = measure or read_resident
         self._requests = 0
         self._size: int | None = None  # of the process, after the last release
 
     async def run(self) -> None:
-        """Check in an endless loop; return immediately where memory cannot be released."""
-        while self._trim is not None:
+        """Check in an endless loop."""
+        while True:
+            self.collect_excess()
             await self.release()
             await asyncio.sleep(_INTERVAL)
+
+    def collect_excess(self) -> None:
+        """Collect garbage if there are more objects than expected."""
+        expected = 2 * self._objects + _PER_CONNECTION * self._count_connections()
+        if len(gc.get_objects(2)) > expected:
+            self._collect()
+
+    def _collect(self) -> None:
+        gc.collect()  # in this thread, which most of the objects belong to
+        self._objects = max(_CHEAP, len(gc.get_objects(2)))
 
     async def release(self) -> None:
         """Release memory if the process is quiet and has grown since the last release."""
@@ -75,7 +93,8 @@ class MemoryKeeper:
         if self._size is None or size <= self._size + _GROWN:
             self._size = size if self._size is None else min(size, self._size)
             return
-        gc.collect()  # in this thread, which most of it belongs to
+        if len(gc.get_objects(2)) <= _CHEAP:
+            self._collect()
         await run_blocking(self._lane, self._trim)
         self._size = await run_blocking(self._lane, self._measure)
 

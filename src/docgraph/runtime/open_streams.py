@@ -173,7 +173,8 @@ class Reauthorizer:
         for start in range(0, len(sessions), _AT_ONCE):
             async with asyncio.TaskGroup() as group:
                 for session in sessions[start : start + _AT_ONCE]:
-                    group.create_task(self._reauthorize(session))
+                    if session in self.sessions:  # else it has ended meanwhile
+                        group.create_task(self._reauthorize(session))
 
     async def _reauthorize(self, session: Session) -> None:
         session.authorized_at = self._clock()

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 SCHEMA = "type Query { notes(team: String): [Note] } type Note { _id: Int text: String }"
 QUERY = 'query @live { notes(team: "blue") { _id } }'
 SETTINGS: Document = {
-    "graphql": {"live": {"min-interval-ms": 10, "max-queries": 4}},
+    "graphql": {"live": {"min-interval-ms": 10, "max-queries": 5, "max-queries-per-user": 4}},
     "events": {
         "max-connections-per-user": 3,
         "max-connections-per-address": 100,
@@ -70,7 +70,7 @@ async def count_left(service: Service) -> tuple[int, int, int, int]:
     return (
         len(live._open),
         len(live._answers),
-        len(live._limits._taken),
+        len(live._limits._taken) + len(live._shares._taken),
         len(live._renewals.sessions),
     )
 
@@ -175,15 +175,21 @@ async def test_a_user_has_a_bounded_number_of_connections(service: Service) -> N
             assert await other.next() == show(1)
 
 
-async def test_an_instance_has_a_bounded_number_of_queries(service: Service) -> None:
+async def test_a_user_and_an_instance_have_a_bounded_number_of_queries(service: Service) -> None:
     async with connect(service, "app", ADA) as socket:
         await socket.begin()
         for id in "abcd":
             socket.subscribe(id, QUERY)
             assert await socket.next_of(id) == show(1)
-        with pytest.raises(Refused) as refused:
-            async with subscribe(service, "app", QUERY, BOB):
+        with pytest.raises(Refused) as too_many:
+            async with subscribe(service, "app", QUERY, ADA):
                 pass
+        assert too_many.value.status == 429
+        async with subscribe(service, "app", QUERY, BOB) as other:
+            assert await other.next() == show(1)
+            with pytest.raises(Refused) as refused:
+                async with subscribe(service, "app", QUERY, BOB):
+                    pass
         assert refused.value.status == 503
         assert refused.value.json["errors"][0]["extensions"]["code"] == "overloaded"
         socket.tell({"id": "a", "type": "complete"})

@@ -177,6 +177,13 @@ async def test_a_right_password_in_many_requests_at_once_is_no_attack(instance: 
         assert set(await asyncio.gather(*(door.login("ada", "right") for _ in range(50)))) == {200}
 
 
+async def test_each_request_with_the_same_wrong_password_is_a_guess(instance: Instance) -> None:
+    """They wait for one check, and each of them has failed (decision 37)."""
+    async with Door(instance) as door:
+        assert set(await asyncio.gather(*(door.login("ada", "wrong") for _ in range(10)))) == {401}
+        assert await door.login("ada", "another") == 429
+
+
 async def test_a_password_that_is_not_right_any_more_counts_again(instance: Instance) -> None:
     async with Door(instance, max_failed_attempts=3) as door:
         assert await door.login("ada", "right") == 200

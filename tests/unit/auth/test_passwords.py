@@ -12,6 +12,7 @@ import zxcvbn
 
 from docgraph.auth import passwords as module
 from docgraph.auth.authenticators.sections import MAX_COST
+from docgraph.auth.password_queue import QUEUE, current_login
 from docgraph.auth.passwords import (
     BcryptPasswords,
     Hashed,
@@ -23,9 +24,12 @@ from docgraph.auth.passwords import (
     open_lane,
     rate,
 )
+from docgraph.exchange import Deadline, Exchange, Request
+from docgraph.exchange.deadline import Patience
 from docgraph.exchange.errors import Overloaded, RequestError
 from docgraph.runtime import Blocking, Generations, count_cores
 from docgraph.runtime.shared_memory import create_generations
+from docgraph.runtime.shared_results import ResultState, SharedResults, create_results
 
 pytestmark = pytest.mark.anyio
 
@@ -400,23 +404,96 @@ async def test_no_password_is_kept_in_the_object_or_shown(blocking: Blocking) ->
 async def test_a_flood_of_logins_is_refused_at_once_beyond_the_queue(
     blocking: Blocking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Limit `bcrypt`: pool = cores, queue 32, 503."""
-    # No check ends before all have come, and no bound on the wait depends on the machine's pace.
-    may_end = threading.Event()
+    """Limit `bcrypt`: pool = cores, queue 256, 503."""
+    may_end = threading.Event()  # no check ends before all have come
     monkeypatch.setattr(module, "_matches", lambda *_: not may_end.wait(60))
-    monkeypatch.setattr(module, "_LONGEST_WAIT", None)
     keeper = make_passwords(blocking, cost=4)
+    running = min(count_cores(), 2) + QUEUE
     tries = [
         asyncio.create_task(keeper.verify("ada", f"wrong{number}", None))
-        for number in range(count_cores() + 60)
+        for number in range(running + 60)
     ]
-    accepted, beyond = tries[: count_cores() + 32], tries[count_cores() + 32 :]
+    accepted, beyond = tries[:running], tries[running:]
     refused = await asyncio.gather(*beyond, return_exceptions=True)
-    assert [getattr(one, "status", one) for one in refused] == [503] * (60 - 32)
     assert {type(one) for one in refused} == {Overloaded}
     assert not any(one.done() for one in accepted)
     may_end.set()
-    assert await asyncio.gather(*accepted) == [False] * (count_cores() + 32)
+    assert await asyncio.gather(*accepted) == [False] * running
+
+
+async def test_a_login_that_waits_too_long_has_its_result_later(
+    blocking: Blocking, checks: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_end = threading.Event()
+    monkeypatch.setattr(module, "_matches", lambda *_: may_end.wait(60))
+    keeper, stored = make_passwords(blocking), bcrypt_of("right")
+    login = Exchange(Request("GET", b"/"), "1", deadline=Deadline(patience=Patience(0.02)))
+    token = current_login.set(login)
+    with pytest.raises(Overloaded) as refused:
+        await keeper.verify("ada", "right", stored)
+    assert dict(refused.value.headers)["Retry-After"] == "1"
+    current_login.reset(token)
+    may_end.set()
+    assert await keeper.verify("ada", "right", stored)
+    assert checks == []
+
+
+async def test_workers_check_a_pair_once(
+    blocking: Blocking, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Right and wrong passwords, of known and unknown users."""
+    create_results(tmp_path / "results")
+    seen: list[bytes] = []
+    may_end = threading.Event()
+
+    def match(given: bytes, *_: object) -> bool:
+        seen.append(given)
+        may_end.wait(60)
+        return given == b"right"
+
+    monkeypatch.setattr(module, "_matches", match)
+    claims: list[ResultState] = []
+
+    class Claims(SharedResults):
+        def claim(self, key: bytes, seconds: float) -> ResultState:
+            claims.append(super().claim(key, seconds))
+            return claims[-1]
+
+    workers = [
+        BcryptPasswords(
+            blocking.lane(name, 1),
+            SECRET,
+            SHARED[-1],
+            cost=COST,
+            size=10,
+            ttl=TTL,
+            results=Claims(tmp_path / "results"),
+        )
+        for name in ("first", "second")
+    ]
+    stored = bcrypt_of("right")
+    for password, expected, is_right in (
+        ("right", stored, True),
+        ("wrong", stored, False),
+        ("wrong", None, False),
+    ):
+        seen.clear()
+        claims.clear()
+        may_end.clear()
+        logins = [
+            asyncio.create_task(worker.verify("ada", password, expected))
+            for worker in workers
+            for _ in range(3)
+        ]
+        while len(claims) < 2:  # noqa: ASYNC110 - in another thread
+            await asyncio.sleep(0)
+        may_end.set()
+        assert await asyncio.gather(*logins) == [is_right] * 6
+        assert len(seen) == 1
+    assert await workers[1].verify("ada", "right", stored)
+    assert len(seen) == 1, "the other worker knows it, too"
+    for worker in workers:
+        await worker.close()
 
 
 async def test_the_event_loop_goes_on_while_passwords_are_checked(

@@ -124,6 +124,8 @@ graphql:
   live:
     min-interval-ms: 200                                  # built-in default
     max-queries: 1000                                     # built-in default
+    max-queries-per-user: 100                             # built-in default
+    max-queries-per-address: 400                          # built-in default
     max-executions: 200                                   # built-in default
   cache:
     max-bytes: 67108864                                   # built-in default

@@ -113,9 +113,32 @@ async def test_what_is_in_use_is_not_asked_for_again_and_again(
 async def test_without_glibc_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.confstr", lambda name: None)
     blocking = Blocking(1, 1)
-    keeper = MemoryKeeper(lambda: 0, blocking.lane("memory", 1))
+    keeper = MemoryKeeper(lambda: 0, blocking.lane("memory", 1), measure=lambda: 1 // 0)
 
-    await keeper.run()  # returns
+    await keeper.release()
+    await blocking.close()
+
+
+async def test_a_full_collection_is_not_made_for_what_open_connections_explain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With 10 000 listeners it would block the event loop for a second."""
+    objects, collected = [0] * 400_000, list[int]()
+    monkeypatch.setattr("gc.get_objects", lambda generation: objects)
+    monkeypatch.setattr("gc.collect", lambda: collected.append(len(objects)))
+    connections = 2_000
+    blocking = Blocking(1, 1)
+    keeper = MemoryKeeper(
+        lambda: 0,
+        blocking.lane("memory", 1),
+        count_connections=lambda: connections,
+        trim=lambda: None,
+    )
+    keeper.collect_excess()
+    assert collected == []
+    connections = 0
+    keeper.collect_excess()
+    assert collected == [400_000]
     await blocking.close()
 
 

@@ -9,6 +9,8 @@ import socket
 
 import pytest
 
+from docgraph.server.http.connection_limits import make_cells
+from docgraph.server.http.connection_share import ConnectionShare
 from docgraph.server.process.serving import AT_ONCE, Acceptor
 from docgraph.server.process.sockets import open_listeners
 from docgraph.server.sections import HttpListener
@@ -46,7 +48,7 @@ async def test_connections_that_wait_are_accepted_together() -> None:
     made, turns = list[int](), list[int]()
     listener = open_listener()
     clients = [socket.create_connection(listener.getsockname()) for _ in range(100)]
-    acceptor = Acceptor(listener, lambda: Recorder(made, turns), {})
+    acceptor = Acceptor(listener, lambda: Recorder(made, turns), {}, ConnectionShare())
     while len(made) < len(clients):
         await asyncio.sleep(0)
         turns.append(0)
@@ -60,7 +62,7 @@ async def test_connections_that_wait_are_accepted_together() -> None:
 async def test_connections_in_the_queue_are_served_when_it_closes() -> None:
     made, turns = list[int](), list[int]()
     listener = open_listener()
-    acceptor = Acceptor(listener, lambda: Recorder(made, turns), {})
+    acceptor = Acceptor(listener, lambda: Recorder(made, turns), {}, ConnectionShare())
     clients = [socket.create_connection(listener.getsockname()) for _ in range(AT_ONCE + 10)]
     acceptor.close()
     await asyncio.gather(*acceptor.connecting)
@@ -85,7 +87,26 @@ async def test_without_descriptors_it_accepts_later() -> None:
     listener = Exhausted(fileno=opened.detach())
     listener.setblocking(False)
     with socket.create_connection(listener.getsockname()):
-        acceptor = Acceptor(listener, lambda: Announcer(is_made), {})
+        acceptor = Acceptor(listener, lambda: Announcer(is_made), {}, ConnectionShare())
         await is_made.wait()
         acceptor.close()
     assert Exhausted.tries >= 3
+
+
+async def test_a_connection_for_another_worker_is_left_to_it() -> None:
+    is_made = asyncio.Event()
+    cells = make_cells(2)
+    share, other = (ConnectionShare(cells, worker) for worker in range(2))
+    share.add()
+    other.record_turn()
+    listener = open_listener()
+    with socket.create_connection(listener.getsockname()):
+        acceptor = Acceptor(listener, lambda: Announcer(is_made), {}, share)
+        loop = asyncio.get_running_loop()
+        for _ in range(10):  # turns, in which it would have accepted
+            other.record_turn()
+            await asyncio.sleep(0)
+        assert not is_made.is_set()
+        loop.call_soon(other.leave)
+        await is_made.wait()
+        acceptor.close()

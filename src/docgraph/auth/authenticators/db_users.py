@@ -308,6 +308,7 @@ def _build_passwords(
         cost=config.bcrypt_complexity,
         size=config.cache_size,
         ttl=max(config.cache_ttl / 1000, _REMEMBERED),
+        results=instance.open_results(),
     )
 
 

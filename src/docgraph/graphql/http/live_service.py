@@ -104,6 +104,11 @@ class LiveService:
         self._dry_run = dry_run
         self._interval = options.min_interval_ms / 1000
         self._max_queries = ceil(options.max_queries / workers)
+        self._shares = StreamLimits(
+            "live queries",
+            per_user=ceil(options.max_queries_per_user / workers),
+            per_address=ceil(options.max_queries_per_address / workers),
+        )
         self._schedule = RunSchedule(options.max_executions / workers)
         self._limits = StreamLimits(
             "connections with live queries",
@@ -115,6 +120,7 @@ class LiveService:
         self._renewals = Reauthorizer(generations, renewal, concerning=(*CONCERNING, "apps"))
         self._tasks = Tasks()
         self._open: dict[LiveQuery, str] = {}  # with their transports
+        self._give_back: dict[LiveQuery, Callable[[], None]] = {}  # their shares
 
     def start(self) -> None:
         """Start the reauthorization of connected clients."""
@@ -214,6 +220,7 @@ class LiveService:
         transport = self._open.pop(query, None)
         if transport is not None:
             query.end(LEFT)
+            self._give_back.pop(query)()
             self._answers.leave(query)
             emit(LiveQueryChanged(transport, reason))
 
@@ -259,13 +266,16 @@ class LiveService:
             return (await finish(render_answer(result, app), live)).content, None
         if len(self._open) >= self._max_queries:
             raise Overloaded("too many live queries are open", bound="live-queries")
+        exchange = live.exchange
+        give_back = self._shares.acquire(exchange.account, exchange.request.connection.client)
         work = partial(self._runs.run_again, authorize)
         query = LiveQuery(_find_user(live.exchange), work, self._schedule, self._interval)
-        self._open[query] = transport
+        self._open[query], self._give_back[query] = transport, give_back
         try:
             worked = await self._runs.begin(live, query)
         except BaseException:
             del self._open[query]
+            self._give_back.pop(query)()
             self._answers.leave(query)
             raise
         query.begin(worked.answer)

@@ -27,7 +27,9 @@ Cells = memoryview  # of C integers
 _HASHES: Final = 3
 _BITS: Final = 17
 _KIND: Final = 1 + (_HASHES << _BITS)  # the total, then the addresses by each hash
-_ROW: Final = 2 * _KIND  # cells of one worker
+COUNT: Final = 2 * _KIND  # all its connections, see `connection_share.py`
+TURN: Final = COUNT + 1  # when its event loop last ran
+ROW: Final = TURN + 1  # cells of one worker
 
 
 class Admitted(IntEnum):
@@ -40,12 +42,12 @@ class Admitted(IntEnum):
 
 def make_cells(workers: int = 1) -> Cells:
     """Allocate the counts of an instance, shared with forks; unwritten pages take no memory."""
-    return share_numbers("i", _ROW * workers)
+    return share_numbers("i", ROW * workers)
 
 
 def forget_worker(cells: Cells, worker: int) -> None:
     """Clear the counts of a worker that ended."""
-    cells[worker * _ROW : (worker + 1) * _ROW] = memoryview(bytes(4 * _ROW)).cast("i")
+    cells[worker * ROW : (worker + 1) * ROW] = memoryview(bytes(4 * ROW)).cast("i")
 
 
 class ConnectionLimits:
@@ -60,7 +62,7 @@ class ConnectionLimits:
     ) -> None:
         self._proxies = proxies
         self._cells = make_cells() if cells is None else cells
-        self._start = worker * _ROW
+        self._start = worker * ROW
         # By `Admitted`: the total limit, and the limit of one address.
         self._bounds = (
             (limits.request_connections, limits.connections_of_address),
@@ -103,7 +105,7 @@ class ConnectionLimits:
         return places
 
     def _sum(self, place: int) -> int:
-        return sum(self._cells[place::_ROW])
+        return sum(self._cells[place::ROW])
 
     def _add(self, places: list[int], by: int) -> None:
         for place in places:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic, perf_counter
@@ -61,6 +62,7 @@ _SHEDDING_SECONDS = 0.1
 _STARTED_PER_TURN = 16  # requests that begin in one turn of the event loop: some 8 ms of work
 _LARGE_BODY = 256 * 1024  # bytes of a body that counts as memory of its request
 _BODY_COPIES = 6  # times its size: as it came, its values, and what is sent to the database
+_ENDED_PER_TURN = 32  # requests that end in one turn because their clients have disconnected
 _SOCKET_SCHEMES = {"http": "ws", "https": "wss"}
 
 
@@ -109,6 +111,7 @@ class Exchanges:
             limits.in_flight, limits.queue, "too many requests at a time", limits.wait_time
         )
         self._share = LoopShare(_STARTED_PER_TURN)
+        self.departures = LoopShare(_ENDED_PER_TURN)
         self._has_others = settings.core.workers > 1  # a rejected client may reach one with room
         self._proxies = proxies
         self._hosts = HostGate(settings.core, proxies)
@@ -138,7 +141,7 @@ class Exchanges:
         """Cancel the work for a client that has disconnected."""
         if call.task is not None:  # which may end before it has begun
             call.task.add_done_callback(self.tasks.discard)
-        call.abandon()
+        self.departures.call(call.abandon)
 
     async def _run(self, call: HttpCall) -> None:
         id, trace = self._ids.trace(call.headers.raw)
@@ -171,6 +174,7 @@ class Exchanges:
             call.close()
             call.exchange = None  # a cycle would wait for the garbage collector
             self.tasks.discard(call.task)
+            call.task = None  # it has the exception whose traceback leads back here
 
     def _hold(self, exchange: Exchange, size: int | None = None) -> int:
         """Hold at most so many bytes of memory for the answer; return how many are held."""
@@ -261,6 +265,7 @@ class Exchanges:
             call.error = error.code
             return self._application.render_error(error, exchange)
         exchange.leave_queue = partial(self._leave, call)
+        exchange.outside_queue = partial(self._stay_outside, call)
         try:
             answer = await self._application.answer(exchange)
         finally:
@@ -278,23 +283,26 @@ class Exchanges:
         """Return the body; the request releases its place while it waits, and gets another one."""
         if incoming.is_complete:
             body = incoming.drain()
-            return body if len(body) <= _LARGE_BODY else await self._admit_body(call, body)
-        had_place = call.has_place
-        self._leave(call)
-        emit(BodyAwaited(id))
-        try:
-            body = await incoming.read(limit)
-        finally:
-            emit(BodyAwaited(id, over=True))
-        if had_place:
-            await self._enter(call)
-        return body if len(body) <= _LARGE_BODY else await self._admit_body(call, body)
-
-    async def _admit_body(self, call: HttpCall, body: bytes) -> bytes:
-        """Return a large body when there is memory for what it becomes."""
-        if call.exchange is not None:
+        else:
+            async with self._stay_outside(call):
+                emit(BodyAwaited(id))
+                try:
+                    body = await incoming.read(limit)
+                finally:
+                    emit(BodyAwaited(id, over=True))
+        if len(body) > _LARGE_BODY and call.exchange is not None:
+            # Until there is memory for what it becomes.
             await call.exchange.deadline.acquire(_BODY_COPIES * len(body))
         return body
+
+    @asynccontextmanager
+    async def _stay_outside(self, call: HttpCall) -> AsyncIterator[None]:
+        """Release the place for a wait that is bounded in another way; wait for one after it."""
+        had_place = call.has_place
+        self._leave(call)
+        yield
+        if had_place:
+            await self._enter(call)
 
     async def _enter(self, call: HttpCall) -> None:
         deadline = Deadline() if call.exchange is None else call.exchange.deadline

@@ -97,6 +97,9 @@ class HttpProtocol(asyncio.Protocol):
         elif self._incoming is not None:
             self._incoming.drop()
         self.resume_writing()
+        # Listeners come and go in thousands: cycles would wait for the garbage collector.
+        self._last = self._incoming = None
+        self._reader.release()
 
     def data_received(self, data: bytes) -> None:
         """Parse the bytes, or buffer them for later."""
@@ -172,6 +175,8 @@ class HttpProtocol(asyncio.Protocol):
                 self, self._state.bodies, head.length, expects_continue=head.expects_continue
             )
         keep_alive = keep_alive and not self._state.is_leaving and not self.is_for_probes
+        if keep_alive and not self._is_busy and self._state.share.must_shed():
+            keep_alive = False
         call = self._last = HttpCall(self, head, headers, self._incoming, keep_alive=keep_alive)
         if self._active is None and self.is_writable:
             self._start(call)

@@ -7,7 +7,7 @@ the error in the rest.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import httptools
 
@@ -55,6 +55,9 @@ class _Read(NamedTuple):
     target: bytes
     head: RequestHead
     headers: Headers
+
+
+_UNUSED: Final = httptools.HttpRequestParser(object())
 
 
 class RequestReader:
@@ -116,6 +119,12 @@ class RequestReader:
             self._fed += len(data)
             return self._explain_excess() if self._fed > self._most_fed else None
         return self._upgrade(rest)  # not above: an error in it would have the upgrade as its reason
+
+    def release(self) -> None:
+        """Drop the references back to this object: a cycle would wait for the garbage collector."""
+        if self._parser is not _UNUSED:
+            self._parser = _UNUSED
+            del self._listener
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)

@@ -18,6 +18,7 @@ from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.runtime.allocations import explain_shortage
 from docgraph.server.fields import RequestIds
 from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, OverloadPause
+from docgraph.server.http.connection_share import ConnectionShare
 from docgraph.server.http.exchanges import Application, Exchanges
 from docgraph.server.http.framing import find_path
 from docgraph.server.http.message_bodies import UnreadResponses, UploadBudget
@@ -108,9 +109,11 @@ class ProcessState:
         exchanges: Exchanges,
         refusals: Refusals,
         connection_limits: ConnectionLimits,
+        share: ConnectionShare,
     ) -> None:
         self.limits = limits
         self.exchanges = exchanges
+        self.share = share
         self.refusals = refusals
         self.bodies = UploadBudget(limits)
         self.unread = UnreadResponses(limits.unread_size)
@@ -134,6 +137,7 @@ class ProcessState:
         """Count down a connection that has ended."""
         admitted = self.connections.pop(connection, Admitted.NOTHING)
         self._connection_limits.release(admitted, connection.address)
+        self.share.add(-1)
 
     def count_refused(self) -> int:
         """Return the number of connections above the limit that are still open."""
@@ -168,6 +172,7 @@ def build_state(
         Exchanges(application, settings, responder, ids, proxies),
         Refusals(application, responder, ids),
         ConnectionLimits(limits, proxies, cells, worker),
+        ConnectionShare(cells, worker),
     )
 
 

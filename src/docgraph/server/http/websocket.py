@@ -179,9 +179,12 @@ class WebSocket(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the handler that the peer has disconnected; it has a moment to end by itself."""
+        self._state.release(self)
+        self._state.exchanges.departures.call(self._notify_handler)
+
+    def _notify_handler(self) -> None:
         self._end()
         self._writable.set()
-        self._state.release(self)
         task = self._call.task
         if task is not None and not task.done():
             farewell = self._loop.call_later(_FAREWELL, task.cancel)

@@ -23,6 +23,7 @@ from docgraph.runtime import Blocking, Tasks, cancel_until_over, run_blocking
 from docgraph.runtime.allocations import explain_shortage, hold_reserve
 from docgraph.runtime.memory import MemoryKeeper, read_room, tune_allocator
 from docgraph.server.http.connection_limits import Cells
+from docgraph.server.http.connection_share import ConnectionShare
 from docgraph.server.http.exchanges import Application
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import OpenConnection, build_state
@@ -39,8 +40,10 @@ _COMPRESSION_THREADS = 2
 _CLOSE_SECONDS = 0.6  # beyond the grace period, for closing everything
 _CUT_SECONDS = 0.3  # for what has not ended by then
 # Objects. The documents of a few concurrent requests live for milliseconds, and are no garbage:
-# with Python's own threshold (700) the collector would scan them many times.
-_COLLECT_AFTER = 20_000
+# with Python's own threshold (700) the collector would scan them many times. The second generation
+# is small, and the third one is never collected by itself: with 10 000 listeners, that blocked the
+# event loop for a second. `MemoryKeeper` collects it.
+_COLLECT_AFTER = (20_000, 2, 1 << 30)
 
 
 class Stop:
@@ -101,7 +104,9 @@ class HttpServer:
             application, settings, self._limits, offload=offload, cells=cells, worker=worker
         )
         self._memory = MemoryKeeper(
-            lambda: self._state.exchanges.started, self._blocking.lane("memory", 1)
+            lambda: self._state.exchanges.started,
+            self._blocking.lane("memory", 1),
+            count_connections=lambda: len(self._state.connections),
         )
         self._on_sweep = on_sweep
         self._is_worker = cells is not None
@@ -130,7 +135,10 @@ class HttpServer:
         for listener in listeners:
             options = self._tls_options(listener)
             make_protocol = partial(HttpProtocol, self._state, loop)
-            self._acceptors.append(Acceptor(listener.socket, make_protocol, options))
+            self._acceptors.append(
+                Acceptor(listener.socket, make_protocol, options, self._state.share)
+            )
+        self._state.share.record_turn()
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
     def _tls_options(self, listener: ListeningSocket) -> dict[str, Any]:
@@ -182,6 +190,7 @@ class HttpServer:
     async def stop(self, at_once: asyncio.Event) -> None:
         """Finish accepted requests, unless it takes too long or `at_once` is set."""
         self._state.is_leaving = True
+        self._state.share.leave()
         for acceptor in self._acceptors:
             acceptor.close()
         waiting = asyncio.ensure_future(at_once.wait())
@@ -235,6 +244,8 @@ class HttpServer:
             await asyncio.sleep(_SWEEP)
             self._check_memory()
             self._state.sweep(loop.time())
+            if not any(one.is_exhausted for one in self._acceptors):
+                self._state.share.record_turn()
             self._on_sweep()
 
 
@@ -258,7 +269,7 @@ async def serve_process(
             try:
                 gc.collect()
                 gc.freeze()  # objects of the start stay: exclude them from garbage collection
-                gc.set_threshold(_COLLECT_AFTER)
+                gc.set_threshold(*_COLLECT_AFTER)
                 await server.start(listeners)
                 if await _unless_stopped(_announce(application, on_ready), stop):
                     await stop.gentle.wait()
@@ -310,6 +321,7 @@ async def _unless_stopped(startup: Any, stop: Stop) -> bool:
 
 AT_ONCE: Final = 128  # connections per turn; open connections are served between two turns
 _PAUSE: Final = 0.1  # seconds, when the system has no resources for another connection
+_YIELD: Final = 0.002  # seconds until it is checked whether another worker has accepted
 _EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -326,11 +338,14 @@ class Acceptor:
         listener: socket.socket,
         make_protocol: Callable[[], asyncio.Protocol],
         options: dict[str, Any],
+        share: ConnectionShare,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._listener = listener
         self._make_protocol = make_protocol
         self._options = options
+        self._share = share
+        self.is_exhausted = False  # the system has no resources for another connection
         self._resuming: asyncio.TimerHandle | None = None
         self.connecting: set[asyncio.Task[None]] = set()
         self._loop.add_reader(listener, self._accept)
@@ -345,7 +360,11 @@ class Acceptor:
         self._listener.close()
 
     def _accept(self) -> None:
+        self._share.record_turn()
         for _ in range(AT_ONCE):
+            if not self._share.may_accept():
+                self._pause(_YIELD)
+                return
             if not self._accept_one():
                 return
 
@@ -354,12 +373,17 @@ class Acceptor:
         try:
             connection, _ = self._listener.accept()
         except BlockingIOError:
+            self.is_exhausted = False
             return False
         except OSError as error:
             if error.errno not in _EXHAUSTED:
                 return True  # this connection has failed already
-            self._pause()
+            self.is_exhausted = True
+            self._share.leave()
+            self._pause(_PAUSE)
             return False
+        self.is_exhausted = False
+        self._share.add()
         task = self._loop.create_task(self._connect(connection))
         self.connecting.add(task)
         task.add_done_callback(self.connecting.discard)
@@ -373,10 +397,11 @@ class Acceptor:
             )
         except OSError:  # the client is gone, or the TLS handshake has failed
             connection.close()
+            self._share.add(-1)
 
-    def _pause(self) -> None:
+    def _pause(self, seconds: float) -> None:
         """Accept again after a moment: the socket stays readable, and the loop would not rest."""
         self._loop.remove_reader(self._listener)
         self._resuming = self._loop.call_later(
-            _PAUSE, self._loop.add_reader, self._listener, self._accept
+            seconds, self._loop.add_reader, self._listener, self._accept
         )

@@ -1,0 +1,131 @@
+"""The queue of password checks: users and addresses take turns, and a rejection is a forecast.
+
+A check takes a quarter of a second of a core, so a herd of logins waits. A check that waits is
+never lost: when its callers give up, or get 503 with the time that is left in `Retry-After`, it is
+still made, and their next request finds its result. The queue is bounded: when it is full, the
+check that would come last gives up its place, so that one address or user cannot fill it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import count
+from math import ceil, inf
+from typing import Final, TypeVar
+
+from docgraph.exchange import Exchange
+from docgraph.exchange.errors import Overloaded
+
+T = TypeVar("T")
+
+QUEUE: Final = 256
+_WEIGHT: Final = 0.2  # of the newest check in the duration of one
+_REFUSAL: Final = "too many logins are waiting"
+
+# The request whose credentials are being checked; `Authenticator.verify` does not get it.
+current_login: ContextVar[Exchange | None] = ContextVar("current_login", default=None)
+
+
+def reject_login(seconds: float) -> Overloaded:
+    """Return the rejection of a login whose check ends after so many seconds."""
+    return Overloaded(_REFUSAL, retry_after=max(1, ceil(seconds)), bound="threads")
+
+
+@dataclass(order=True, slots=True)
+class _Waiting:
+    """A check that waits for its turn; the lowest `tag` is next."""
+
+    tag: int
+    number: int
+    key: bytes = field(compare=False)
+    shares: tuple[str, ...] = field(compare=False)
+    turn: asyncio.Future[None] = field(compare=False)
+
+
+class PasswordQueue:
+    """Runs `width` checks at a time, the others in fair order (start-time fair queueing).
+
+    Each check gets a tag: one more than the last tag of its user and of its address, and than that
+    of the check that began last. So a user or an address with many checks waits for the others, and
+    none waits forever.
+    """
+
+    def __init__(
+        self, width: int, seconds: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._width = width
+        self._seconds = seconds  # that a turn takes; short if another worker knows the result
+        self._check_seconds = seconds
+        self._clock = clock
+        self._running = 0
+        self._tag = 0  # of the check that began last
+        self._last: dict[str, int] = {}  # the last tag of each user and address that waits
+        self._numbers = count()
+        self._heap: list[_Waiting] = []
+
+    async def run(self, key: bytes, shares: Sequence[str], check: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of `check` after its turn has come; raise `Overloaded` without one."""
+        await self._enter(key, tuple(shares))
+        began = self._clock()
+        try:
+            return await check()
+        finally:
+            self._seconds += (self._clock() - began - self._seconds) * _WEIGHT
+            self._leave()
+
+    def record(self, seconds: float) -> None:
+        """Record how long a password check took."""
+        self._check_seconds += (seconds - self._check_seconds) * _WEIGHT
+
+    def foresee(self, key: bytes, shares: Sequence[str]) -> float:
+        """Return the seconds until this check ends, which may not be in the queue yet."""
+        own = next((one for one in self._heap if one.key == key), None)
+        place = (self._find_tag(shares), inf) if own is None else (own.tag, own.number)
+        return self._foresee(sum((one.tag, one.number) < place for one in self._heap))
+
+    def _foresee(self, before: int) -> float:
+        """Return the seconds until a check ends that has so many others before it."""
+        rounds = 0 if self._running < self._width else ceil((before + 1) / self._width)
+        return rounds * self._seconds + self._check_seconds
+
+    def _find_tag(self, shares: Sequence[str]) -> int:
+        return 1 + max(self._tag, *(self._last.get(share, 0) for share in shares))
+
+    async def _enter(self, key: bytes, shares: tuple[str, ...]) -> None:
+        if self._running < self._width:
+            self._running += 1
+            return
+        tag = self._find_tag(shares)
+        if len(self._heap) >= QUEUE:
+            self._make_room(tag)
+        self._last.update(dict.fromkeys(shares, tag))
+        turn = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._heap, _Waiting(tag, next(self._numbers), key, shares, turn))
+        await turn
+
+    def _make_room(self, tag: int) -> None:
+        """Reject the check that would come last, which may be the new one."""
+        last = max(self._heap)
+        if last.tag <= tag:
+            raise reject_login(self._foresee(len(self._heap)))
+        self._heap.remove(last)
+        heapq.heapify(self._heap)
+        last.turn.set_exception(reject_login(self._foresee(len(self._heap))))
+
+    def _leave(self) -> None:
+        """Begin the next check."""
+        while self._heap:
+            following = heapq.heappop(self._heap)
+            self._tag = following.tag
+            for share in following.shares:
+                if self._last.get(share) == following.tag:
+                    del self._last[share]
+            if not following.turn.done():
+                following.turn.set_result(None)
+                return
+        self._running -= 1

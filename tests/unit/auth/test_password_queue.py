@@ -1,0 +1,99 @@
+"""Password checks take turns by user and address, and a rejection says how long it will take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from docgraph.auth import password_queue as module
+from docgraph.auth.password_queue import PasswordQueue, reject_login
+from docgraph.exchange.errors import Overloaded
+
+pytestmark = pytest.mark.anyio
+
+
+class Checks:
+    """Checks that end one by one, when the test says so."""
+
+    def __init__(self, seconds: float = 2.0) -> None:
+        self.queue = PasswordQueue(1, seconds, clock=lambda: 0.0)
+        self.begun: list[str] = []
+        self._may_end = asyncio.Semaphore(0)
+        self.tasks: list[asyncio.Task[None]] = []
+
+    async def add(self, *checks: tuple[str, str]) -> None:
+        """Add checks: user and address."""
+        for user, address in checks:
+            name = f"{user}{len(self.tasks)}"
+            self.tasks.append(asyncio.create_task(self._run(name, (user, address))))
+        await asyncio.sleep(0)
+
+    async def _run(self, name: str, shares: Sequence[str]) -> None:
+        async def check() -> None:
+            self.begun.append(name)
+            await self._may_end.acquire()
+
+        await self.queue.run(name.encode(), shares, check)
+
+    async def finish(self) -> list[object]:
+        for _ in self.tasks:
+            self._may_end.release()
+        return await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+async def test_an_address_with_many_logins_does_not_hold_up_others() -> None:
+    checks = Checks()
+    await checks.add(*((f"herd{number}-", "A") for number in range(5)), ("ada", "B"), ("bob", "C"))
+    await checks.finish()
+    assert checks.begun[:4] == ["herd0-0", "herd1-1", "ada5", "bob6"]
+
+
+async def test_a_user_whose_password_is_guessed_does_not_hold_up_others() -> None:
+    checks = Checks()
+    await checks.add(*(("victim", f"A{number}") for number in range(5)), ("ada", "B"))
+    await checks.finish()
+    assert checks.begun[:3] == ["victim0", "victim1", "ada5"]
+
+
+async def test_no_check_waits_forever() -> None:
+    checks = Checks()
+    await checks.add(*(("many", "A") for _ in range(4)))
+    for number in range(20):
+        await checks.add((f"new{number}-", f"B{number}"))
+        checks._may_end.release()
+        await asyncio.sleep(0.001)
+    assert [one for one in checks.begun if one.startswith("many")] == [
+        "many0",
+        "many1",
+        "many2",
+        "many3",
+    ]
+    await checks.finish()
+
+
+async def test_a_rejection_has_the_expected_wait() -> None:
+    checks = Checks(seconds=2.0)
+    await checks.add(*((f"u{number}-", f"A{number}") for number in range(5)))
+    waits = [
+        checks.queue.foresee(f"u{number}-{number}".encode(), (f"A{number}",))
+        for number in range(1, 5)
+    ]
+    assert waits == [4, 6, 8, 10]
+    assert checks.queue.foresee(b"new", ("B",)) == 12
+    assert dict(reject_login(3.2).headers)["Retry-After"] == "4"
+    await checks.finish()
+
+
+async def test_when_it_is_full_the_greediest_gives_up_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "QUEUE", 3)
+    checks = Checks()
+    await checks.add(*((f"herd{number}-", "A") for number in range(4)))
+    await checks.add(("ada", "B"), ("herd4-", "A"))
+    results = await checks.finish()
+    refused = [number for number, one in enumerate(results) if isinstance(one, Overloaded)]
+    assert refused == [3, 5]
+    assert "ada4" in checks.begun
