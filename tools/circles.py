@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-FOLDER_FILES = 25
+FOLDER_FILES = 30
 SOURCE = Path(__file__).parent.parent / "src" / "docgraph"
 
 

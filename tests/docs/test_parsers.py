@@ -62,7 +62,7 @@ OTHERS = {
     "store/sections.py": "the connection string",
     "plugins/discover.py": "plugins",
     "auth/tokens/claim_warnings.py": "rules that are stored",
-    "store/collection_stats.py": "a function of its own",
+    "store/trials.py": "a function of its own",
     "workbench/infer/yaml_additions.py": "mappings that `workbench/requests.py` has parsed before",
     "workbench/requests.py": "named with `workbench/requests.py`, which calls it",
 }

@@ -31,7 +31,8 @@ def patient_trials(monkeypatch: pytest.MonkeyPatch) -> None:
 
     A trial is finished the first time.
     """
-    monkeypatch.setattr("docgraph.store.collection_stats._TRIAL_MS", (60_000,))
+    monkeypatch.setattr("docgraph.store.trials._TRIAL_MS", (60_000,))
+    monkeypatch.setattr("docgraph.store.trials._PATIENCE_MS", 60_000)
     monkeypatch.setattr("docgraph.store.collection_stats._PATIENCE_MS", 60_000)
     monkeypatch.setattr("docgraph.graphql.execute.cost_estimate._COUNT_MS", 60_000)
     monkeypatch.setattr("docgraph.graphql.freshness.read_sources._PATIENCE_MS", 60_000)

@@ -264,7 +264,7 @@ async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list
     return [
         _describe(one)
         for one in rule.unknown_operators
-        if await store.stats.refuses_operator(one.name, one.kind, place)
+        if await store.trials.refuses_operator(one.name, one.kind, place)
     ]
 
 

@@ -45,6 +45,7 @@ from docgraph.store.intercept import Interceptors
 from docgraph.store.reads import StoreReads
 from docgraph.store.sections import AggregationSecurity, MClient, count_stream_connections
 from docgraph.store.streams import StoreStreams
+from docgraph.store.trials import Trials
 from docgraph.store.writes import StoreWrites
 
 _SETTLE_SECONDS: Final = 5.0
@@ -83,6 +84,7 @@ class Store:
             self.stream_client, ceiling_ms=ceiling_ms, waits=self.waits
         )
         self.stats = CollectionStats(self._commands)
+        self.trials = Trials(self._commands)
         self._units = ShieldedTasks()
         self._elected: tuple[object, ObjectId | None] = (None, None)
         self.clock = DatabaseClock()
@@ -117,6 +119,7 @@ class Store:
         await self._commands.stop()
         await self._stream_commands.stop()
         await self.stats.close()
+        await self.trials.close()
         await asyncio.gather(*map(close_client, self._clients))
         self._commands.close()
         self._stream_commands.close()

@@ -10,7 +10,7 @@ import pytest
 
 from docgraph.exchange.errors import DefinitionError, Overloaded
 from docgraph.observe.engine_events import CommandFinished
-from docgraph.store import collection_stats
+from docgraph.store import trials
 from docgraph.variables import shapes
 from tests.http.harness import Mongo, Service, failing, listening, running
 from tests.http.hosts import module_application
@@ -345,7 +345,7 @@ WRONG = [({"stages": [BELOW_ONE]}, "explain"), ({"find": {"$orrr": [{}]}}, "aggr
 async def test_a_trial_that_the_database_does_not_finish_is_repeated_with_more_time(
     service: Service, mapping: Any, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_stats, "_TRIAL_MS", (20, 60_000))
+    monkeypatch.setattr(trials, "_TRIAL_MS", (20, 60_000))
     mappings = {"Query": {"items": service.find("items", **mapping)}}
 
     with (
@@ -359,7 +359,7 @@ async def test_a_trial_that_the_database_does_not_finish_is_repeated_with_more_t
 async def test_a_definition_that_the_database_cannot_check_in_time_is_not_stored(
     service: Service, mapping: Any, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collection_stats, "_TRIAL_MS", (20, 20))
+    monkeypatch.setattr(trials, "_TRIAL_MS", (20, 20))
     unknown = str(mapping).replace("$orrr", "$orrrr")  # what was tried before is cached
     mappings = {"Query": {"items": service.find("items", **literal_eval(unknown))}}
 
@@ -373,10 +373,10 @@ async def test_a_definition_that_the_database_cannot_check_in_time_is_not_stored
 
 
 async def test_a_stage_that_is_forbidden_is_never_sent(service: Service) -> None:
-    stats, place = service.app.store.stats, (service.db, "items")
+    asked, place = service.app.store.trials, (service.db, "items")
     forbidden: list[Any] = [{"$out": "items"}, {"$match": {"$where": "1"}}, {"$limit": "x"}]
     with listening(CommandFinished) as commands:
-        refused = await service.there(stats.find_refused(forbidden, place))
+        refused = await service.there(asked.find_refused(forbidden, place))
 
     assert refused == [2]
     sent = [one.command for one in commands if one.collection == "items"]
@@ -385,7 +385,7 @@ async def test_a_stage_that_is_forbidden_is_never_sent(service: Service) -> None
 
 async def test_a_stage_that_could_exhaust_the_database_is_never_sent(service: Service) -> None:
     """To parse it is to compute its constants, and the cost of a definition is checked later."""
-    stats, place = service.app.store.stats, (service.db, "items")
+    asked, place = service.app.store.trials, (service.db, "items")
     turns = {"input": {"$range": [0, 30_000]}, "initialValue": []}
     deep = {"$size": {"$reduce": {**turns, "in": ["$$value"]}}}
     costly: list[Any] = [
@@ -395,7 +395,7 @@ async def test_a_stage_that_could_exhaust_the_database_is_never_sent(service: Se
         {"$lookup": {"from": "items", "pipeline": [{"$set": {"a": deep}}], "as": "b"}},
     ]
     with listening(CommandFinished) as commands:
-        assert await service.there(stats.find_refused(costly, place)) == []
+        assert await service.there(asked.find_refused(costly, place)) == []
 
     assert [one.command for one in commands if one.collection == "items"] == []
 

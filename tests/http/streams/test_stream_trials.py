@@ -146,12 +146,12 @@ async def test_views_and_time_series_have_no_streams(api: Api) -> None:
 
 
 async def test_a_stage_that_could_exhaust_the_database_is_never_run(api: Api) -> None:
-    stats, place = api.service.app.store.stats, (api.db, "things")
+    trials, place = api.service.app.store.trials, (api.db, "things")
     turns = {"input": {"$range": [0, 30_000]}, "initialValue": [], "in": ["$$value"]}
     events: list[Document] = [{"_id": {"_data": "82"}}]
     with listening(CommandFinished) as commands:
         stage = {"$set": {"a": {"$size": {"$reduce": turns}}}}
-        assert await api.service.there(stats.run_over(stage, events, place)) == events
+        assert await api.service.there(trials.run_over(stage, events, place)) == events
     assert [one.command for one in commands if one.collection == "things"] == []
 
 
@@ -167,7 +167,7 @@ async def test_a_missing_privilege_is_a_warning(guarded_mongo: GuardedMongo) -> 
             store = open_store(section, AggregationSecurity(), connection_string=uri)
             store.connect()
             await store.available()
-            (warning,) = await _StreamChecks(store.stats, db, "things").check_source()
+            (warning,) = await _StreamChecks(store.trials, db, "things").check_source()
             await settle(store.client)
             await store.close()
     finally:

@@ -172,7 +172,7 @@ async def _resolve(report: Report, store: Store, settings: Graphql, asked: Answe
     parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
     if not report.errors:
         place, stages = (settings.db, settings.collection), [one.stage for one in parts]
-        found = await store.stats.find_refused(stages[:MAX_ASKED], place)
+        found = await store.trials.find_refused(stages[:MAX_ASKED], place)
         refused += [parts[number] for number in found]
     for question in report.questions:
         if isinstance(question, StagePart):
@@ -198,7 +198,7 @@ async def _check_question(question: Question, store: Store, settings: Graphql) -
             return await _check_order_index(question, (db, collection), store)
         case UnknownOperator():
             place = (settings.db, settings.collection)
-            is_refused = await store.stats.refuses_operator(question.name, question.kind, place)
+            is_refused = await store.trials.refuses_operator(question.name, question.kind, place)
             return question if is_refused else None
     return None
 

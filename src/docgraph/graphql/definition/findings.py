@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.config.nearest import find_nearest
 from docgraph.exchange.errors import DefinitionError
-from docgraph.store.collection_stats import CANNOT_RUN, CHECK_ARGUMENTS
+from docgraph.store.trials import CANNOT_RUN, CHECK_ARGUMENTS
 from docgraph.variables import Flaw, StagePart, UnknownOperator
 
 # More suggestions are not useful, and each one costs a search through all names.

@@ -28,9 +28,9 @@ from docgraph.rest.aggregation_variables import build_sample_scope
 from docgraph.rest.call import RestCall
 from docgraph.rest.pipelines import UncheckedPart, find_unchecked
 from docgraph.rest.stream_definitions import list_stages
-from docgraph.store.collection_stats import CANNOT_RUN, CHECK_ARGUMENTS, CollectionStats
 from docgraph.store.driver.stage_trials import build_events
 from docgraph.store.guard.references import CollectionReference
+from docgraph.store.trials import CANNOT_RUN, CHECK_ARGUMENTS, Trials
 from docgraph.variables import REST, StagePart, Template, UnknownOperator, compile_template
 
 _CORNERS: Final = [[0, 0], [0, 1], [1, 1], [0, 0]]
@@ -90,7 +90,7 @@ async def check_streams(call: RestCall, properties: Mapping[str, Any]) -> list[s
 
     if not properties.get("streams"):
         return []
-    checks = _StreamChecks(call.context.store.stats, call.db, call.collection)
+    checks = _StreamChecks(call.context.store.trials, call.db, call.collection)
     warnings = await checks.check_source()
     trials: list[_StageTrial] = await call.request.offload(build)
     return [*warnings, *await checks.try_all(trials)]
@@ -112,7 +112,7 @@ def _list_trials(entries: Any) -> Iterator[_StageTrial]:
 class _StreamChecks:
     """The checks of the streams of one collection."""
 
-    stats: CollectionStats
+    trials: Trials
     db: str
     collection: str
 
@@ -124,7 +124,7 @@ class _StreamChecks:
     async def check_source(self) -> list[str]:
         """Reject a view or time series; warn where the database opens no stream for docgraph."""
         try:
-            await self.stats.check_stream(self.place)
+            await self.trials.check_stream(self.place)
         except NotSupported as error:
             return [f"streams: {error.message}; {error.hint}"]
         except StoreRejected as error:
@@ -141,7 +141,7 @@ class _StreamChecks:
     async def try_all(self, trials: Sequence[_StageTrial]) -> list[str]:
         """Reject stages that cannot run; return the warnings."""
         warnings = [_TOO_MANY] if len(trials) > _MAX_STAGES else []
-        can_run = await self.stats.can_run(self.place)
+        can_run = await self.trials.can_run(self.place)
         stream, events = -1, []
         for trial in trials[:_MAX_STAGES]:
             if trial.stream != stream:
@@ -160,7 +160,7 @@ class _StreamChecks:
             return trial.render()  # `check_operators` has tried it
         for is_mixed in (False, True) if count == _MAX_COMBINED else (False,):
             forms = trial.render(is_mixed=is_mixed)
-            refused = set(await self.stats.find_refused(forms, self.place))
+            refused = set(await self.trials.find_refused(forms, self.place))
             if accepted := [form for number, form in enumerate(forms) if number not in refused]:
                 return accepted
         if count <= _MAX_COMBINED:
@@ -190,12 +190,12 @@ class _StreamChecks:
         self, form: Document, events: list[Document]
     ) -> tuple[list[Document], list[Document]]:
         """Return the results of the stage, and the events for which it fails."""
-        results = await self.stats.run_over(form, events, self.place)
+        results = await self.trials.run_over(form, events, self.place)
         if results is not None:
             return results, []
         results, failed = [], []
         for event in events:
-            found = await self.stats.run_over(form, [event], self.place)
+            found = await self.trials.run_over(form, [event], self.place)
             failed += [event] if found is None else []
             results += found or []
         return results, failed
@@ -208,7 +208,7 @@ class _StreamChecks:
         condition = form.get("$match", {}).get("operationType")
         if not results and condition is not None:
             stage = {"$match": {"operationType": condition}}
-            results = await self.stats.run_over(stage, events, self.place) or []
+            results = await self.trials.run_over(stage, events, self.place) or []
         return results or events
 
 
@@ -225,18 +225,18 @@ def _check_ids(where: str, results: Sequence[Document], events: Sequence[Documen
 
 async def check_operators(call: RestCall, properties: Mapping[str, Any]) -> None:
     """Reject operators that neither docgraph nor the database knows, and stages that cannot run."""
-    place, stats = (call.db, call.collection), call.context.store.stats
+    place, trials = (call.db, call.collection), call.context.store.trials
     stages: dict[str, Mapping[str, Any]] = {}
     for unchecked in await _find_unchecked(call, properties):
         match unchecked.what:
             case UnknownOperator(name=name, kind=kind, hint=hint):
-                if await stats.refuses_operator(name, kind, place):
+                if await trials.refuses_operator(name, kind, place):
                     raise DefinitionError(
                         f"{unchecked.where}: MongoDB has no operator {name}", hint=hint
                     )
             case StagePart(stage=stage):
                 stages[unchecked.where] = stage
-    for number in await stats.find_refused([*stages.values()], place):
+    for number in await trials.find_refused([*stages.values()], place):
         raise DefinitionError(f"{[*stages][number]}: {CANNOT_RUN}", hint=CHECK_ARGUMENTS)
 
 

@@ -409,22 +409,15 @@ class Commands:
         session: AsyncClientSession | None = None,
     ) -> Document:
         """Send through the driver's normal path, the only one that supports sessions."""
+        send: Callable[..., Awaitable[Any]] = partial(
+            database.command, read_preference=preference, session=session
+        )
         if not find_compared(command.get("filter")):
-            with suppress(InvalidBSON):
-                found: Document = await database.command(
-                    dict(command),  # the driver adds to it
-                    read_preference=preference,
-                    codec_options=self._options,
-                    session=session,
-                )
+            with suppress(InvalidBSON):  # the driver adds to the command: a copy each time
+                found: Document = await send(dict(command), codec_options=self._options)
                 check_reply(found, command)
                 return found
-        raw: Any = await database.command(
-            dict(command),
-            read_preference=preference,
-            codec_options=self._raw_options,
-            session=session,
-        )
+        raw: Any = await send(dict(command), codec_options=self._raw_options)
         reply: Document = decode_reply(raw.raw, self._options, database.name, command)
         check_reply(reply, command)
         mark_repeated(reply, raw.raw, command)

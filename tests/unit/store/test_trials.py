@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import Overloaded, StoreUnavailable, TimeLimitExceeded
-from docgraph.store.collection_stats import _find_fault
+from docgraph.store.trials import _find_fault
 
 pytestmark = pytest.mark.anyio
 
