@@ -58,7 +58,7 @@ def find_compared(filter_: Any) -> ComparedPaths:
     """Return the paths that a filter compares with `$in`."""
     found: list[Sequence[str]] = []
     for key, condition in filter_.items() if isinstance(filter_, Mapping) else ():
-        if key == "$and":
+        if key == "$and" and isinstance(condition, list | tuple):  # else the database rejects it
             found += (path for part in condition for path in find_compared(part))
         elif key != "_id" and isinstance(condition, Mapping) and "$in" in condition:
             found.append(key.split("."))

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.anyio
 @module_application
 async def service(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with running(mongo_client, mongo_uri, AGENTS) as one:
+        mongo_client[one.db].create_collection("things")
         mappings = {"Query": {"all": one.find("things", {})}}
         await one.define("things", "type Query { all: [T] } type T { n: Int }", mappings)
         yield one

@@ -75,7 +75,7 @@ async def test_a_client_that_leaves_needs_no_garbage_collector() -> None:
     gc.disable()
     try:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        writer.write(build_request("GET", "/stream"))
+        writer.write(build_request("GET", "/stream", host="localhost"))
         await is_open.wait()
         gone = ref(next(iter(state.connections)))
         writer.transport.abort()
