@@ -11,7 +11,8 @@ accepted, and a password is not checked.
 
 A guess is counted before the password is checked, so that concurrent guesses do not pass while the
 first ones are still being checked. It is withdrawn if it was no guess: the password was right, or
-could not be checked (the database is unavailable, the client disconnected).
+could not be checked (the database is unavailable). A check continues without its caller, who may
+ask again and learn from the time of the answer: so a wrong password counts then, too.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ class Attempts:
 
     def add_failure(self, address: str) -> None:
         """Count a failure of an address."""
-        self._counters.hit(f"address {address}")
+        if self._is_open:
+            self._counters.hit(f"address {address}")
 
     def forget(self, pair: str) -> None:
         """Reset the guesses: the user has logged in."""
@@ -101,12 +103,21 @@ class Attempts:
 
 
 class Attempt:
-    """One login attempt; when it ends without a result, its guess is withdrawn.
+    """One login attempt; when it ends without a result, its guess is withdrawn, unless wrong.
 
     `digest` identifies the credentials; it is empty where they differ in each request.
     """
 
-    __slots__ = ("__weakref__", "_release", "address", "digest", "is_counted", "pair", "user")
+    __slots__ = (
+        "__weakref__",
+        "_attempts",
+        "_release",
+        "address",
+        "digest",
+        "is_counted",
+        "pair",
+        "user",
+    )
 
     def __init__(self, user: str, address: str, digest: bytes) -> None:
         self.user = user
@@ -120,9 +131,16 @@ class Attempt:
         """Count the attempt as a guess; return the number of guesses now."""
         guesses = attempts.add_guess(self.pair)
         self.is_counted = True
+        self._attempts = attempts
         self._release = finalize(self, attempts.withdraw, self.pair)
         self._release.atexit = False
         return guesses
+
+    def keep(self) -> None:
+        """Record that the password is wrong: the guess counts even if its callers have left."""
+        if self._release is not None and self._release.detach() is not None:
+            self._release = finalize(self, self._attempts.add_failure, self.address)
+            self._release.atexit = False
 
     def complete(self) -> None:
         """Record that the result of the attempt is known: its guess is not withdrawn."""
@@ -153,6 +171,13 @@ _COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
 _ATTEMPT: Final = "docgraph.login-attempt"
 _KNOWN: Final = 10_000
 _KNOWN_SECONDS: Final = 3600.0
+
+
+def keep_guess(exchange: Exchange | None) -> None:
+    """Record that the password of a login is wrong, whether or not its caller still waits."""
+    attempt = None if exchange is None else exchange.attributes.get(_ATTEMPT)
+    if attempt is not None:
+        attempt.keep()
 
 
 class LoginGuard(Interceptor):

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 import bcrypt
 
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, MAX_COST
-from docgraph.auth.brute_force import group_address
+from docgraph.auth.brute_force import group_address, keep_guess
 from docgraph.auth.password_queue import PasswordQueue, current_login, reject_login
 from docgraph.exchange.errors import RequestError
 from docgraph.runtime import (
@@ -184,6 +184,7 @@ class BcryptPasswords:
                 outcome = await self._await_other(key)
         # Raised, not returned: the cache stores results, and must not store wrong passwords.
         if not outcome:
+            keep_guess(current_login.get())
             raise _WrongPasswordError
         return True
 

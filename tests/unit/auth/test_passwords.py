@@ -1,6 +1,7 @@
 """How passwords are stored and checked (decision 34), and how strong they have to be."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -27,9 +28,10 @@ from docgraph.auth.passwords import (
 from docgraph.exchange import Deadline, Exchange, Request
 from docgraph.exchange.deadline import Patience
 from docgraph.exchange.errors import Overloaded, RequestError
-from docgraph.runtime import Blocking, Generations, count_cores
+from docgraph.runtime import Blocking, Generations, Instance, count_cores, create_instance
 from docgraph.runtime.shared_memory import create_generations
 from docgraph.runtime.shared_results import ResultState, SharedResults, create_results
+from tests.unit.auth.test_brute_force import HERE, Door, encode, make_exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -53,6 +55,12 @@ def generations(tmp_path: Path) -> Iterator[Generations]:
     SHARED.append(Generations(tmp_path / "generations"))
     yield SHARED[-1]
     SHARED.pop().close()
+
+
+@pytest.fixture
+def instance() -> Iterator[Instance]:
+    with create_instance() as made:
+        yield made
 
 
 def make_passwords(
@@ -436,6 +444,45 @@ async def test_a_login_that_waits_too_long_has_its_result_later(
     may_end.set()
     assert await keeper.verify("ada", "right", stored)
     assert checks == []
+
+
+@pytest.mark.parametrize(("is_right", "following"), [(False, 429), (True, 200)])
+async def test_a_guess_whose_caller_leaves_is_counted(
+    blocking: Blocking,
+    instance: Instance,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    is_right: bool,
+    following: int,
+) -> None:
+    """A check goes on without its caller, and the time of the next answer tells its result."""
+    has_begun, may_end = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def match(*_: object) -> bool:
+        loop.call_soon_threadsafe(has_begun.set)
+        return may_end.wait(60) and is_right
+
+    monkeypatch.setattr(module, "_matches", match)
+    keeper, stored = make_passwords(blocking), bcrypt_of("right")
+    async with Door(instance, max_failed_attempts=1) as door:
+
+        async def try_once() -> None:
+            exchange = make_exchange(f"Basic {encode('ada', 'guess')}")
+            await door.guard.handle(exchange)
+            current_login.set(exchange)
+            await keeper.verify("ada", "guess", stored)
+
+        caller = asyncio.create_task(try_once())
+        await has_begun.wait()
+        caller.cancel()
+        await asyncio.wait((caller,))
+        del caller
+        may_end.set()
+        await asyncio.wait(keeper._verified._running)
+        gc.collect()
+        assert await door.login("ada", "right") == following
+        assert door.guard._attempts.count_failures(HERE) == (not is_right)
 
 
 async def test_workers_check_a_pair_once(

@@ -9,7 +9,7 @@ import socket
 
 import pytest
 
-from docgraph.server.http.connection_limits import make_cells
+from docgraph.server.http.connection_limits import COUNT, make_cells
 from docgraph.server.http.connection_share import ConnectionShare
 from docgraph.server.process.serving import AT_ONCE, Acceptor
 from docgraph.server.process.sockets import open_listeners
@@ -110,3 +110,22 @@ async def test_a_connection_for_another_worker_is_left_to_it() -> None:
         loop.call_soon(other.leave)
         await is_made.wait()
         acceptor.close()
+
+
+async def test_a_connection_without_memory_is_closed_and_not_counted() -> None:
+    """Otherwise the worker would seem to have more connections than the others, forever."""
+    cells = make_cells(2)
+    share = ConnectionShare(cells)
+
+    has_failed = asyncio.Event()
+
+    def make_protocol() -> asyncio.Protocol:
+        has_failed.set()
+        raise MemoryError
+
+    listener = open_listener()
+    with socket.create_connection(listener.getsockname()):
+        acceptor = Acceptor(listener, make_protocol, {}, share)
+        await has_failed.wait()
+        acceptor.close()
+    assert cells[COUNT] == 0

@@ -395,9 +395,12 @@ class Acceptor:
             await self._loop.connect_accepted_socket(
                 self._make_protocol, connection, **self._options
             )
-        except OSError:  # the client is gone, or the TLS handshake has failed
+        except (OSError, MemoryError) as error:
+            # The client is gone, the TLS handshake has failed, or there is no memory for it.
             connection.close()
             self._share.add(-1)
+            if isinstance(error, MemoryError):
+                explain_shortage()
 
     def _pause(self, seconds: float) -> None:
         """Accept again after a moment: the socket stays readable, and the loop would not rest."""
