@@ -49,6 +49,7 @@ async def request_token(issuer: str, client: str, audience: str) -> str:
     return token
 
 
+@pytest.mark.second_tier("starts a provider of others, whose packages npm installs")
 async def test_tokens_of_a_provider_log_in(
     mongo_client: Mongo, mongo_uri: str, issuer: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 from tests.http.rest.test_rest_cases import CASES
@@ -12,6 +13,7 @@ PAGE = Path(__file__).with_name("rest_coverage.md")
 NAMED = re.compile(r"`([a-z_0-9]+): ([^`]+)`")
 
 
+@cache
 def names_of(file: str) -> set[str]:
     """The tests in all files of that name."""
     found = [path.read_text() for path in (ROOT / "tests").rglob(f"test_{file}.py")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,12 @@ PARTIAL_FILE = 18  # of curl
 DOCUMENTS = 2_500
 
 
-@pytest.mark.parametrize("options", [(), ("--compressed",)])
-def test_a_list_that_breaks_off_is_an_error_of_the_client(
-    tmp_path: Path, mongo_uri: str, mongo_client: Mongo, options: tuple[str, ...]
-) -> None:
-    require("curl")
+@pytest.fixture(scope="module")
+def address(
+    tmp_path_factory: pytest.TempPathFactory, mongo_uri: str, mongo_client: Mongo
+) -> Iterator[str]:
+    """A server with more than the database sends in one batch."""
     db = new_name()
-    # More than the database sends in one batch.
     mongo_client[db]["things"].insert_many({"_id": n, "t": "x" * 8_000} for n in range(DOCUMENTS))
     settings = (
         f"/mclient/connection-string={mongo_uri}",
@@ -34,8 +34,20 @@ def test_a_list_that_breaks_off_is_an_error_of_the_client(
         "/fullAuthorizer/enabled=true",
         "/fullAuthorizer/authentication-required=false",
     )
+    try:
+        with serving(tmp_path_factory.mktemp("csv"), *settings) as (_, address):
+            yield address
+    finally:
+        drop(mongo_client, db)
 
-    def export(address: str, name: str) -> tuple[int, int]:
+
+@pytest.mark.parametrize("options", [(), ("--compressed",)])
+def test_a_list_that_breaks_off_is_an_error_of_the_client(
+    tmp_path: Path, mongo_client: Mongo, address: str, options: tuple[str, ...]
+) -> None:
+    require("curl")
+
+    def export(name: str) -> tuple[int, int]:
         """The exit code of curl, and the lines that it has received."""
         url = f"{address}/things?format=csv&pagesize=5000"
         done = subprocess.run(
@@ -43,13 +55,9 @@ def test_a_list_that_breaks_off_is_an_error_of_the_client(
         )
         return done.returncode, (tmp_path / name).read_bytes().count(b"\r\n")
 
-    try:
-        with serving(tmp_path, *settings) as (_, address):
-            whole = export(address, "whole.csv")
-            with failing(mongo_client, "getMore", errorCode=8):
-                code, lines = export(address, "part.csv")
-    finally:
-        drop(mongo_client, db)
+    whole = export("whole.csv")
+    with failing(mongo_client, "getMore", errorCode=8):
+        code, lines = export("part.csv")
 
     assert whole == (0, DOCUMENTS + 1)
     assert code == PARTIAL_FILE

@@ -22,6 +22,7 @@ from tests.http.mcp_oracle import answer_by_library
 pytestmark = pytest.mark.anyio
 
 REVISIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", MODERN, None, "2031-01-01", ""]
+EVERY = ["2025-03-26", "2025-11-25", MODERN, None]
 _OWN = "io.modelcontextprotocol/"
 _INFO = {"name": "tests", "version": "1"}
 ENVELOPE: Document = {
@@ -199,7 +200,9 @@ def _normalise(content: Any) -> Any:
 async def test_requests_are_answered_as_by_the_library(
     service: Service, revision: str | None
 ) -> None:
-    for number, (method, params) in enumerate(MESSAGES):
+    # Every message with three revisions and without one; the others share them out.
+    first, step = (0, 1) if revision in EVERY else (REVISIONS.index(revision) % 2, 2)
+    for number, (method, params) in list(enumerate(MESSAGES))[first::step]:
         message: Document = {"jsonrpc": "2.0", "id": number, "method": method}
         if revision == MODERN:
             message["params"] = {**(params or {}), "_meta": ENVELOPE}

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from docgraph.access.enforce import check_copies, merge_into
+from docgraph.access.language import RequestView, compile_predicate, holds
 from docgraph.access.role_escalation import (
     OwnRoles,
     RolePlace,
@@ -29,7 +31,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.rest.patch import build_update
 from docgraph.store.guard.rewrite import check_write
 from docgraph.store.guard.stage_checks import Policy
-from tests.unit.access.harness import evaluate
+from tests.unit.access.harness import RESOLVERS, make_exchange
 
 pytestmark = pytest.mark.anyio
 
@@ -304,16 +306,22 @@ def build_requests() -> dict[str, tuple[str, str, Any]]:
     return requests
 
 
+@cache
+def compile_word(text: str) -> Any:
+    return compile_predicate(text, RESOLVERS.variables)
+
+
 async def judge_request(method: str, path: str, body: Any) -> str:
     """For each key and word: holds, fails, or neither (`+`, `-`, `?`)."""
     signs = []
+    view = RequestView(make_exchange(method, path, body=body), RESOLVERS)  # of all rules
     for key in KEYS:
         for word in WORDS:
             text = word.format(key=key)
-            if await evaluate(text, method, path, body=body):
+            if await holds(compile_word(text), view):
                 signs.append("+")
             else:
-                fails = await evaluate(f"not {text}", method, path, body=body)
+                fails = await holds(compile_word(f"not {text}"), view)
                 signs.append("-" if fails else "?")
         signs.append(" ")
     return "".join(signs).strip()
