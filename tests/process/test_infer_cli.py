@@ -74,7 +74,7 @@ def test_what_it_writes_is_checked_and_applied_and_added_to_later(
         "mappings.yml",
         "schema.graphql",
     ]
-    assert commands.run("check", str(shop)).stderr == f"{shop}: fine\n"
+    assert commands.run("check", str(shop)).stderr.startswith(f"{shop}: fine\n")
     commands.run("apply", str(shop))
 
     schema = (shop / "schema.graphql").read_text()

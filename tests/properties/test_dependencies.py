@@ -269,10 +269,11 @@ def make_row(random: Random, number: int, kind: str) -> Document:
 
 
 def make_rows(db: str, random: Random) -> dict[str, Any]:
-    """Row filters of some collections."""
-    return {
+    """Row filters of some collections; the view is named, since they refuse it otherwise (58)."""
+    rows: dict[str, Any] = {
         f"{db}.{name}": make_filter(random, 1) for name in COLLECTIONS if random.random() < 0.25
     }
+    return {f"{db}.view": {}, **rows} if rows else rows
 
 
 # --- queries --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from docgraph.exchange.errors import (
     DocgraphError,
     Overloaded,
     QueryError,
-    SecurityViolation,
+    Forbidden,
     StoreError,
     StoreUnavailable,
     TimeLimitExceeded,
@@ -46,14 +46,11 @@ _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 _UNREADABLE: Final = "definitions that cannot be read"
 
 
-class ViewRefused(SecurityViolation):
+class ViewRefused(Forbidden):
     """A view would show rows that a row filter of the caller hides; it ends a GraphQL request."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "the row filters of this caller do not allow this read",
-            hint="the log and `docgraph access explain` have the reason",
-        )
+        super().__init__("the row filters of this caller do not allow this read")
 
 
 class _Changed(Overloaded):

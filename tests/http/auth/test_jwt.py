@@ -105,11 +105,13 @@ async def test_every_refusal_looks_the_same(service: Service, make: Any) -> None
     ]
 
 
-async def test_challenges_come_in_the_order_of_the_mechanisms(everything: Service) -> None:
-    """Decisions 27, 28."""
+async def test_challenges_come_in_the_order_of_the_mechanisms_digest_first(
+    everything: Service,
+) -> None:
+    """Decisions 27, 28; clients take the first one, which should not send the password."""
     reply = await everything.request("GET", "/whoami", headers=bearer("x"))
     offered = [one.split()[0] for one in reply.headers.get_list("www-authenticate")]
-    assert offered == ["Basic", "Digest", "Bearer"]
+    assert offered == ["Digest", "Basic", "Bearer"]
 
 
 @pytest.mark.parametrize("headers", [{}, {"no-auth-challenge": "1"}])

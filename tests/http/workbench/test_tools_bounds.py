@@ -68,13 +68,13 @@ async def check(
 def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """The collections whose existence the database was asked for."""
     counter: Counter[str] = Counter()
-    exists = CollectionStats.exists
+    find_existing = CollectionStats.find_existing
 
-    async def count(self: CollectionStats, db: str, collection: str) -> bool | None:
-        counter[collection] += 1
-        return await exists(self, db, collection)
+    async def count(self: CollectionStats, db: str, collections: list[str]) -> list[str] | None:
+        counter.update(collections)
+        return await find_existing(self, db, collections)
 
-    monkeypatch.setattr(CollectionStats, "exists", count)
+    monkeypatch.setattr(CollectionStats, "find_existing", count)
     return counter
 
 

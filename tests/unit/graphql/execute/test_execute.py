@@ -14,6 +14,7 @@ from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.execute import Result, execute
 from docgraph.graphql.plan.plan import build_plan
 from docgraph.graphql.sections import Graphql
+from docgraph.runtime.allocations import embed_json
 from docgraph.variables import Resolvers
 from tests.unit.graphql.planning_harness import make_app
 
@@ -49,7 +50,7 @@ async def test_field_of_query_without_mapping_is_null() -> None:
 async def test_introspection_shows_the_whole_schema() -> None:
     result = await run(get_introspection_query())
 
-    shown = orjson.loads(orjson.dumps(result.data))
+    shown = orjson.loads(orjson.dumps(result.data, embed_json))
     types = build_client_schema(shown).type_map
     assert {"Query", "Post", "User", "Thing", "ObjectId"} <= types.keys()
 
@@ -66,7 +67,7 @@ async def test_introspection_takes_variables_fragments_and_other_fields_beside_i
 
     result = await run(query, {"name": "User"})
 
-    assert orjson.loads(orjson.dumps(result.data)) == {
+    assert orjson.loads(orjson.dumps(result.data, embed_json)) == {
         "t": {"name": "User", "kind": "OBJECT"},
         "none": None,
         "unmapped": None,
