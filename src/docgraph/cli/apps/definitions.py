@@ -301,7 +301,7 @@ def find_collisions(changes: Sequence[Change], *, prune: bool) -> Iterator[tuple
 
 def claims_of(document: Document) -> set[str]:
     """Return the URIs that an app claims."""
-    named = {key: document[key] for key in ("_id", "descriptor") if key in document}
+    named: Document = {key: document[key] for key in ("_id", "descriptor") if key in document}
     return set(find_claims(document["_id"], decode_definition(named).uri))
 
 
