@@ -61,6 +61,7 @@ SPEC = WhereSpec(
         "tags": WhereField("t", EVERYTHING, is_list=True),
         "over": WhereField("l.x", EVERYTHING, is_list=True),
         "second": WhereField("t.1", EVERYTHING, is_list=True),
+        "first": WhereField("l.0.x", EVERYTHING, is_list=True),
         "object": WhereField("o", EVERYTHING, fields={"at": WhereField("at", EVERYTHING)}),
         **{
             name: WhereField(
@@ -154,6 +155,7 @@ entries = st.fixed_dictionaries(
         "object": st.builds(lambda one: {"at": one}, conditions()),
         "over": listed,
         "second": listed,
+        "first": listed,
         "items": objects,
         "within": objects,
     },
@@ -185,6 +187,7 @@ def holds(where: Document, document: Document) -> bool:
         "tags": lambda one: holds_for_list(one, document, "t"),
         "over": lambda one: holds_for_list(one, document, "l.x"),
         "second": lambda one: holds_for_list(one, document, "t.1"),
+        "first": lambda one: holds_for_list(one, document, "l.0.x"),
         "object": lambda one: holds_for(one["at"], get_at(document.get("o", MISSING))),
         "items": lambda one: holds_for_list(one, document, "i"),
         "within": lambda one: holds_for_list(one, document, "w.i"),
@@ -285,7 +288,7 @@ OBJECT_LISTS += [{"any": {"n": {"ne": 1}, "s": {"eq": "a"}}}]
 EXISTENCE: list[Document] = [{"exists": True}, {"exists": False}]
 
 
-@pytest.mark.parametrize("name", ["tags", "over", "second", "items", "within"])
+@pytest.mark.parametrize("name", ["tags", "over", "second", "first", "items", "within"])
 def test_conditions_on_lists_are_about_the_shown_value(
     stored: tuple[Collection[Document], list[Document]], name: str
 ) -> None:

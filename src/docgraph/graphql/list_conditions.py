@@ -40,7 +40,9 @@ def match_list(prefix: str, path: str, exists: bool) -> Filter:
 def match_element(prefix: str, path: str, values: Sequence[Any]) -> Filter:
     """Return the condition that the list has one of these values."""
     branches: list[Filter] = []
-    is_index = path.rpartition(".")[2].isdigit()  # the database compares the array as a whole there
+    # With a number in the path, the database also looks for a property of this name in each element
+    # of an array, which is null, and it compares the array at the number as a whole.
+    is_index = any(step.isdigit() for step in path.split("."))
     for array, rest, outer in _list_places(prefix, path):
         if rest:
             inner = combine([match_values(rest, values), *_list_single(rest)])

@@ -310,6 +310,7 @@ async def test_a_slow_total_is_null_with_an_error(mongo_client: Mongo, mongo_uri
     assert reply.json["data"] == {"posts": {"totalCount": None, "nodes": [{"id": 0}]}}
     assert reply.code == "count-too-slow"
     assert reply.error["path"] == ["posts", "totalCount"]
+    assert "20 ms (graphql.count-time-limit)" in reply.error["message"]
     assert [user["posts"] for user in below.json["data"]["users"]] == [{"totalCount": None}] * 3
     assert {error["extensions"]["code"] for error in below.errors} == {"count-too-slow"}
 

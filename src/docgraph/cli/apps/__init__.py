@@ -140,9 +140,9 @@ def apply_paths(
         _reject_errors(definitions.resolve_offline(checked))
 
     async def store_all(bench: Definitions) -> None:
-        bench.reuse(examined)
         resolved = definitions.resolve_all_questions(checked, bench.app.store, bench.settings)
         _reject_errors(await resolved)
+        bench.reuse(examined)
         documents = tuple(without_etag(one.document) for one in checked)
         changes = await bench.compare(documents, prune=prune)
         _reject_collisions(changes, prune=prune)

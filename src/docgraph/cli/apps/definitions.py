@@ -193,7 +193,7 @@ def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
         if one.errors:
             yield one
             continue
-        claims = find_claims(one.document["_id"], decode_definition(one.document).uri)
+        claims = claims_of(one.document)
         other = next((taken[claim] for claim in claims if claim in taken), None)
         taken.update(dict.fromkeys(claims, one.name))
         if other is None:
@@ -301,7 +301,8 @@ def find_collisions(changes: Sequence[Change], *, prune: bool) -> Iterator[tuple
 
 def claims_of(document: Document) -> set[str]:
     """Return the URIs that an app claims."""
-    return set(find_claims(document["_id"], decode_definition(document).uri))
+    named: Document = {key: document[key] for key in ("_id", "descriptor") if key in document}
+    return set(find_claims(document["_id"], decode_definition(named).uri))
 
 
 def print_changes(changes: Sequence[Change], *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from docgraph.cli.options import prepare_sources
@@ -68,8 +69,12 @@ class Definitions:
         return result
 
     def reuse(self, examined: dict[str, Any]) -> None:
-        """Let writes use the compiled parts of definitions that this command has checked."""
-        self.app.plugins.find("graphAppDefinitionChecker").drafts.examined.update(examined)
+        """Let writes use what this command has compiled; the database has answered it already."""
+        answered = {
+            version: replace(parts, report=replace(parts.report, questions=()))
+            for version, parts in examined.items()
+        }
+        self.app.plugins.find("graphAppDefinitionChecker").drafts.examined.update(answered)
 
     async def print_served(self) -> None:
         """Wait until the running instances serve what is stored now, or print which do not."""

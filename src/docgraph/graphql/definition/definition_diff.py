@@ -29,7 +29,7 @@ from graphql.utilities import (
     find_schema_changes,
 )
 
-from docgraph.codec import JsonMode, to_json
+from docgraph.codec import JsonMode, encode, to_json
 from docgraph.config.render import render_block
 from docgraph.exchange import Document
 from docgraph.graphql.definition.check import build_whole_schema
@@ -137,7 +137,8 @@ def find_change(
 
 def is_same(before: Document, after: Document) -> bool:
     """Return whether two definitions are equal."""
-    return _parts_of(before) == _parts_of(after)
+    written = [encode(one, JsonMode.STANDARD) for one in (before, after)]  # cheap, and usual
+    return written[0] == written[1] or _parts_of(before) == _parts_of(after)
 
 
 def _parts_of(document: Document) -> dict[str, str]:
