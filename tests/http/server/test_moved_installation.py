@@ -143,11 +143,12 @@ def fill(mongo: Mongo, name: str) -> None:
 
 
 def convert(uri: str, db: str) -> dict[str, dict[str, Any]]:
-    """Convert a file of version 9 that sets nothing but the database."""
+    """Convert the default file of version 9, with another database and its cookies over http."""
     with TemporaryDirectory() as directory:
-        file = Path(directory, "restheart.yml")
-        file.write_text(f"jwtConfigProvider: {{}}\nmclient: {{connection-string: '{uri}'}}\n")
-        conversion = Conversion(load_restheart(file, None, None), file.parent, SECTIONS)
+        file = Path(directory, "overrides.yml")
+        text = f"/mclient/connection-string: '{uri}'\n/authCookieSetter/secure: false\n"
+        file.write_text(text)  # the test has no https
+        conversion = Conversion(load_restheart(None, [file]), file.parent, SECTIONS)
         conversion.run()
     conversion.move_to(db)
     return conversion.sections

@@ -1,0 +1,54 @@
+"""Differences that no option removes: lines of the report for every installation they concern."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from docgraph.cli.migrate.report import Effect
+
+if TYPE_CHECKING:
+    from docgraph.cli.migrate.convert import Conversion
+
+_GUIDE = "see the guide, 'What changes for your clients'"
+
+
+def report_differences(conversion: Conversion) -> None:
+    """Add the lines whose plugins are on."""
+    add, config, get = conversion.add, conversion.config, conversion.get
+    what = "other origins may send no credentials until cors.allow-origins lists them"
+    example = "a page of https://app.example.org with fetch(…, {credentials: 'include'})"
+    remedy = "list your pages in cors.allow-origins"
+    add(Effect.MORE, "cors", "CORS", what, remedy, example)
+    what = "header size, number of headers and parameters, body size and connections are bounded"
+    remedy = "set the options of connection-options"
+    add(Effect.MORE, "limits", "connection-options", what, remedy, "a body of 20 MiB is 413")
+    if get("jwtAuthenticationMechanism", "enabled"):
+        what = "a JWT without exp is refused"
+        remedy = "let the issuer set exp, or set jwtAuthenticationMechanism.require-exp to false"
+        add(Effect.MORE, "jwt-exp", "jwtAuthenticationMechanism", what, remedy)
+    if get("authCookieSetter", "enabled") and get("authCookieSetter", "secure"):
+        what = "the cookie is set over https only; there also over http, with the attribute Secure"
+        remedy = "name the proxy that ends TLS in core.trusted-proxies"
+        add(Effect.MORE, "secure-cookie", "authCookieSetter.secure", what, remedy)
+    if config.on("ping"):
+        what = "wrong credentials are 401 there, too; without credentials nothing changes"
+        where = "/ping, /health/db, /logout"
+        remedy = "send none, or the right ones"
+        add(Effect.MORE, "wrong-credentials", where, what, remedy, "GET /ping with an old token")
+    if config.on("graphql"):
+        what = (
+            "queries with 16 levels of fields are refused, and max-limit also bounds aggregations"
+        )
+        remedy = "set graphql.limits.depth and graphql.max-limit"
+        add(Effect.MORE, "query-limits", "graphql", what, remedy)
+        what = "limit: 0 returns no documents; there it means no limit"
+        add(Effect.ANSWERS, "limit-0", "graphql", what, "leave limit out", "{ posts(limit: 0) }")
+    if get("rndTokenManager", "enabled"):
+        what = "every authenticated answer has Auth-Token headers and Cache-Control: no-store"
+        remedy = "set authTokenService.token-headers to service: only its answers have them"
+        add(Effect.ANSWERS, "token-headers", "authTokenService", what, remedy)
+    what = "answers to bulk writes, the charset of Content-Type and the Bearer challenge differ"
+    add(Effect.ANSWERS, "headers", "REST", what, _GUIDE, "POST /coll with [{…}, {…}]")
+    what = "docgraph creates a database docgraph for its own keys and marks"
+    remedy = "allow the database user to create it"
+    add(Effect.ANSWERS, "database", "mclient", what, remedy)
