@@ -87,6 +87,8 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     report has three lists: less is protected than before, more is refused than before, answers
     differ. Exit code 3: a line of the first list is not accepted.
     """
+    from docgraph.cli.migrate.corrections import check_file
+
     environment = os.environ.get("RHO") if with_environment else None
     if config is None and not overrides and not environment:
         raise click.UsageError("give CONFIG, or an override file with -o")
@@ -97,6 +99,8 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     remarks = _convert(conversion, db)
     if corrected is None:
         _require_free(output)
+    else:
+        check_file(corrected)
     try:
         if not offline:
             remarks += _survey(conversion, corrected)

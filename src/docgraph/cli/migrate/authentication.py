@@ -187,7 +187,7 @@ def _convert_cookies(conversion: Conversion) -> None:
 def turn_cookies_off(conversion: Conversion) -> None:
     """Turn all three plugins of cookies off."""
     for name in _COOKIES:
-        conversion.sections[name] = {}
+        conversion.sections.pop(name, None)
 
 
 def _convert_users(conversion: Conversion) -> None:

@@ -254,7 +254,8 @@ class Conversion:
         self, section: str, option: str, value: Any, *, was: tuple[str, str] | None = None
     ) -> None:
         """Set an option of the new file, unless it is the default of docgraph."""
-        self.origins[section, option] = was or (section, option)
+        if was is not None:
+            self.origins[section, option] = was
         is_null = value is None and (section, option) not in _NULLABLE
         if is_null or value == self.find_default(section, option):
             self.sections.get(section, {}).pop(option, None)

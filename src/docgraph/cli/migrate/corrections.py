@@ -76,7 +76,7 @@ def _apply_bounds(conversion: Conversion) -> None:
         ):
             continue
         conversion.put(section, option, bound.limit)
-        where = ".".join(conversion.origins[section, option])
+        where = ".".join(conversion.origins.get((section, option), (section, option)))
         word = "least" if bound.is_least else "most"
         what = f"is {value} there; docgraph allows at {word} {bound.limit}, which is written"
         remedy = f"accept it, or set another {section}.{option} in the new file"
