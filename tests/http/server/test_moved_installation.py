@@ -200,6 +200,17 @@ async def test_a_client_logs_in_at_token_and_sends_a_bearer(moved: Service) -> N
     assert (await moved.request("GET", "/notes", headers=bearer)).status == 401
 
 
+async def test_only_the_token_service_sends_the_token(moved: Service) -> None:
+    for path, is_sent in (
+        ("/notes", False),
+        ("/tokenless", False),
+        ("/token", True),
+        ("/notes?renew-auth-token", True),
+    ):
+        reply = await ask(moved, "GET", path)
+        assert ("auth-token" in reply.headers) is is_sent, path
+
+
 async def test_a_browser_logs_in_with_the_cookie_of_before_and_out(moved: Service) -> None:
     reply = await ask(moved, "POST", "/token/cookie", "ada")
     name, _, value = reply.headers["set-cookie"].partition(";")[0].partition("=")

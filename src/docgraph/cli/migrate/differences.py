@@ -14,6 +14,12 @@ _GUIDE = "see the guide, 'What changes for your clients'"
 
 def report_differences(conversion: Conversion) -> None:
     """Add the lines whose plugins are on."""
+    _report_requests(conversion)
+    _report_tokens(conversion)
+    _report_answers(conversion)
+
+
+def _report_requests(conversion: Conversion) -> None:
     add, config, get = conversion.add, conversion.config, conversion.get
     what = "other origins may send no credentials until cors.allow-origins lists them"
     example = "a page of https://app.example.org with fetch(…, {credentials: 'include'})"
@@ -43,10 +49,25 @@ def report_differences(conversion: Conversion) -> None:
         add(Effect.MORE, "query-limits", "graphql", what, remedy)
         what = "limit: 0 returns no documents; there it means no limit"
         add(Effect.ANSWERS, "limit-0", "graphql", what, "leave limit out", "{ posts(limit: 0) }")
-    if get("rndTokenManager", "enabled"):
+
+
+def _report_tokens(conversion: Conversion) -> None:
+    add, config, get = conversion.add, conversion.config, conversion.get
+    if config.version > 8 and config.on("authTokenService"):  # noqa: PLR2004 - it has /token
+        what = "forms are not read: grant_type=password and client_credentials are 401"
+        remedy = "send the header Authorization: Basic …"
+        example = "curl -d grant_type=client_credentials /token"
+        add(Effect.MORE, "token-forms", "authTokenService", what, remedy, example)
+        what = "/token/redirect is 403; GET /tokens does not exist next to /token"
+        add(Effect.ANSWERS, "token-paths", "authTokenService", what, "use /token and /token/cookie")
+    if get("rndTokenManager", "enabled") and get("authTokenService", "token-headers") == "all":
         what = "every authenticated answer has Auth-Token headers and Cache-Control: no-store"
         remedy = "set authTokenService.token-headers to service: only its answers have them"
         add(Effect.ANSWERS, "token-headers", "authTokenService", what, remedy)
+
+
+def _report_answers(conversion: Conversion) -> None:
+    add = conversion.add
     what = "answers to bulk writes, the charset of Content-Type and the Bearer challenge differ"
     add(Effect.ANSWERS, "headers", "REST", what, _GUIDE, "POST /coll with [{…}, {…}]")
     what = "docgraph creates a database docgraph for its own keys and marks"
