@@ -339,6 +339,3 @@ async def test_rules_of_the_file_come_first_within_those_for_roles(
     """Decision 61: a public rule of the file never replaces a rule for a role."""
     book = make_file_first(first_role_wins)
     assert await matched(book, make_exchange(account=account)) == expected
-    merged = make_book(*book._sources)
-    if account is EDITOR:
-        assert await matched(merged, make_exchange(account=account)) == "stored (database)"

@@ -43,8 +43,10 @@ def convert(tmp_path: Path, *options: str) -> Migrated:
     new = tmp_path / "docgraph.yml"
     check_file(new)
     rows = json.loads(result.stdout)
-    lists = ([row["id"] for row in rows if row["list"] == name] for name in (LESS, MORE, ANSWERS))
-    return Migrated(yaml.safe_load(new.read_text()), *lists, result.exit_code)
+    less, more, answers = (
+        [row["id"] for row in rows if row["list"] == name] for name in (LESS, MORE, ANSWERS)
+    )
+    return Migrated(yaml.safe_load(new.read_text()), less, more, answers, result.exit_code)
 
 
 def convert_file(tmp_path: Path, name: str) -> Migrated:

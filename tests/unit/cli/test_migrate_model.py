@@ -15,7 +15,7 @@ import pytest
 
 from docgraph.cli.migrate.convert import Conversion
 from docgraph.cli.migrate.corrections import check_new_file
-from docgraph.cli.migrate.report import Effect
+from docgraph.cli.migrate.report import ReportList
 from docgraph.cli.migrate.restheart_config import RestheartConfig, load_actions
 from docgraph.config.config_node import Origin, from_plain
 from docgraph.exchange import ConfigError
@@ -268,7 +268,7 @@ def _is_kept(config: Config, version: int) -> bool:
         check_new_file(conversion)
     except ConfigError:
         return False
-    has_line = any(one.effect is Effect.LESS for one in conversion.remarks)
+    has_line = any(one.effect is ReportList.LESS for one in conversion.remarks)
     weaker = list(find_weaker(conversion, model(config, version)))
     assert not weaker or has_line, (config, weaker)
     return True

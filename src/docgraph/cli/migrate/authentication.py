@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any, Final
 
-from docgraph.cli.migrate.report import Effect
+from docgraph.cli.migrate.report import ReportList
 
 if TYPE_CHECKING:
     from docgraph.cli.migrate.convert import Conversion
@@ -55,7 +55,7 @@ class _Tokens:
         if is_random and self._signs:
             what = "is on along with jwtTokenManager; docgraph has one token manager"
             remedy = "set rndTokenManager.enabled to true and jwtTokenManager.enabled to false"
-            self._to.add(Effect.ANSWERS, "one-manager", "rndTokenManager.enabled", what, remedy)
+            self._to.add(ReportList.ANSWERS, "one-manager", "rndTokenManager.enabled", what, remedy)
         self._to.put("rndTokenManager", "enabled", is_random and not self._signs)
         self._to.put("jwtTokenManager", "enabled", self._signs)
         self._to.put("jwtAuthenticationMechanism", "enabled", self._checks)
@@ -75,7 +75,7 @@ class _Tokens:
             key: str | None = secrets.token_urlsafe(_KEY_BYTES)
             what = f"is {algorithm}: docgraph signs its own tokens with a new secret, by HS256"
             remedy = "send these tokens as passwords (Basic), or turn jwtTokenManager off"
-            self._to.add(Effect.ANSWERS, "algorithm", f"{source}.algorithm", what, remedy)
+            self._to.add(ReportList.ANSWERS, "algorithm", f"{source}.algorithm", what, remedy)
         else:
             key = self._renew_key(source, _KEY_BYTES)
         options = {"key": key, "issuer": self._config.get(source, "issuer")}
@@ -95,7 +95,7 @@ class _Tokens:
             if get(source, "key") is not None:
                 what = f"is {algorithm}: docgraph signs and accepts HS256 with jwtTokenManager"
                 remedy = "let other services sign with HS256, or turn jwtTokenManager off"
-                self._to.add(Effect.MORE, "algorithm", f"{source}.algorithm", what, remedy)
+                self._to.add(ReportList.MORE, "algorithm", f"{source}.algorithm", what, remedy)
             algorithm = _OURS[0]
         key = self._renew_key(source, 0)
         self._to.put_all(
@@ -115,7 +115,7 @@ class _Tokens:
             self._to.put(section, "allow-weak-key", True)
             what = f"is shorter than the {size} bytes of {algorithm}: allow-weak-key is set"
             remedy = "agree on a longer key with the issuer, then remove allow-weak-key"
-            self._to.add(Effect.ANSWERS, "weak-key", f"{source}.key", what, remedy)
+            self._to.add(ReportList.ANSWERS, "weak-key", f"{source}.key", what, remedy)
         self._convert_roles(section)
 
     def _convert_roles(self, section: str) -> None:
@@ -123,7 +123,7 @@ class _Tokens:
         if claim and fixed:
             what = "is set along with rolesClaim; docgraph has one source of roles, the claim"
             remedy = "give the roles in the claim, or remove rolesClaim from the new file"
-            self._to.add(Effect.MORE, "fixed-roles", f"{section}.fixedRoles", what, remedy)
+            self._to.add(ReportList.MORE, "fixed-roles", f"{section}.fixedRoles", what, remedy)
         elif fixed:
             self._to.put(section, "fixedRoles", fixed)
         else:
@@ -142,7 +142,7 @@ class _Tokens:
         if old is not None:
             why = "is published" if old == _PUBLISHED else f"is shorter than {size} bytes"
             what = f"{why}: the new file has a new key, and old tokens are refused"
-            self._to.add(Effect.MORE, "new-key", f"{source}.key", what, _LOG_IN)
+            self._to.add(ReportList.MORE, "new-key", f"{source}.key", what, _LOG_IN)
         return new
 
     def _convert_service(self) -> None:
@@ -168,7 +168,7 @@ def _convert_cookies(conversion: Conversion) -> None:
             on = ", ".join(name for name, one in zip(_COOKIES, is_on, strict=True) if one)
             what = f"is on without the other plugins of cookies; docgraph turns all off: {on}"
             remedy = "turn on all three to keep cookies"
-            conversion.add(Effect.MORE, "cookies-off", "authCookieSetter.enabled", what, remedy)
+            conversion.add(ReportList.MORE, "cookies-off", "authCookieSetter.enabled", what, remedy)
         return
     if not any(conversion.get(name, "enabled") for name in ("rndTokenManager", "jwtTokenManager")):
         turn_cookies_off(conversion)  # there, too, they have no token to carry
@@ -209,5 +209,5 @@ def _replace(conversion: Conversion, user: Any) -> Any:
         return user
     what = "has the published password: the new file has a new one"
     where = f"fileRealmAuthenticator.users[userid='{user.get('userid')}'].password"
-    conversion.add(Effect.MORE, "new-password", where, what, "log in with the new password")
+    conversion.add(ReportList.MORE, "new-password", where, what, "log in with the new password")
     return {**user, "password": secrets.token_urlsafe(12)}

@@ -1,7 +1,7 @@
 """Conversion of a RESTHeart configuration to one of docgraph, with a report.
 
 The value that RESTHeart has in effect is written wherever docgraph has another default. A default
-of docgraph that protects more stays, and the report says so.
+of docgraph that protects more stays, and the report names it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from docgraph.cli.migrate.report import Effect, Remark
+from docgraph.cli.migrate.report import Remark, ReportList
 from docgraph.cli.migrate.restheart_config import (
     OptionAction,
     RestheartConfig,
@@ -101,7 +101,7 @@ class Conversion:
         if kind == "missing":
             is_used = value != row.default and value not in (None, [], {})
             if is_used and (option == "enabled" or self.config.on(section)):
-                effect = Effect.LESS if target == "more" else Effect.ANSWERS
+                effect = ReportList.LESS if target == "more" else ReportList.ANSWERS
                 self.add(effect, "not-supported", path, "docgraph does not have it", row.remark)
         elif kind == "same" or (kind == "ours" and self.config.is_set(section, option)):
             self.put(new[0], new[1], value, was=(section, option))
@@ -117,7 +117,7 @@ class Conversion:
         elif value != ours and (not is_limit or self.config.is_set(*old)):
             what = f"is {_show(value)} there; docgraph keeps {new[0]}.{new[1]} at {_show(ours)}"
             remedy = f"set {new[0]}.{new[1]} in the new file if your clients need more"
-            self.add(Effect.MORE, "stricter-default", ".".join(old), what, remedy)
+            self.add(ReportList.MORE, "stricter-default", ".".join(old), what, remedy)
 
     def _report_unknown(self, section: str, options: Any) -> None:
         actions = load_actions()
@@ -125,13 +125,13 @@ class Conversion:
             if self.config.on(section):
                 what = "is not known to docgraph: a plugin of your own, perhaps"
                 remedy = "check what it does; if it denies requests, write a plugin that does so"
-                self.add(Effect.LESS, "unknown-section", section, what, remedy)
+                self.add(ReportList.LESS, "unknown-section", section, what, remedy)
             return
         for option in options if isinstance(options, dict) else ():
             is_known = (section, option) in actions or (section, "") in actions
             if not is_known and self.config.on(section):
                 what, remedy = "is not known to docgraph", "remove it if it has no effect"
-                self.add(Effect.ANSWERS, "unknown-option", f"{section}.{option}", what, remedy)
+                self.add(ReportList.ANSWERS, "unknown-option", f"{section}.{option}", what, remedy)
 
     def _convert_guards(self) -> None:
         """Keep what protects more: the guard against brute force, and the forbidden operators."""
@@ -143,12 +143,12 @@ class Conversion:
         else:
             what = "is on: 10 failed logins of an address within 10 s are followed by 429"
             remedy = "set bruteForceAttackGuard.max-failed-attempts"
-            self.add(Effect.MORE, "stricter-default", "bruteForceAttackGuard", what, remedy)
+            self.add(ReportList.MORE, "stricter-default", "bruteForceAttackGuard", what, remedy)
         if is_guarded and config.get("bruteForceAttackGuard", "trust-x-forwarded-for"):
             where = "bruteForceAttackGuard.trust-x-forwarded-for"
             what = "docgraph counts failures by the address of the connection"
             remedy = "name your proxies in core.trusted-proxies"
-            self.add(Effect.MORE, "proxies", where, what, remedy)
+            self.add(ReportList.MORE, "proxies", where, what, remedy)
         self._join("filterOperatorsBlacklist", ("blacklist",))
         self._join("aggregationSecurity", ("stageBlacklist", "operatorBlacklist"))
 
@@ -158,7 +158,7 @@ class Conversion:
         if not is_on:
             what = f"is off there; docgraph keeps it on with {self._show_lists(section, options)}"
             remedy = f"set {section}.enabled to false if your clients need it"
-            self.add(Effect.MORE, "stricter-default", section, what, remedy)
+            self.add(ReportList.MORE, "stricter-default", section, what, remedy)
         for option in options:
             ours = self.find_default(section, option)
             theirs = self.config.get(section, option) if is_on else ()
@@ -166,7 +166,7 @@ class Conversion:
             if is_on and added:
                 what = f"docgraph also forbids {', '.join(added)}"
                 remedy = f"set {section}.{option} if your clients need it"
-                self.add(Effect.MORE, "stricter-default", f"{section}.{option}", what, remedy)
+                self.add(ReportList.MORE, "stricter-default", f"{section}.{option}", what, remedy)
             self.put(section, option, [*(theirs or ()), *added])
 
     def _show_lists(self, section: str, options: Iterable[str]) -> str:
@@ -218,16 +218,16 @@ class Conversion:
         if get("https-listener", "keystore-path") and get("https-listener", "enabled"):
             what = "docgraph reads no Java keystore: the https listener is off"
             remedy = "export certificate and key as PEM (openssl pkcs12), set certificate and key"
-            self.add(Effect.MORE, "keystore", "https-listener.keystore-path", what, remedy)
+            self.add(ReportList.MORE, "keystore", "https-listener.keystore-path", what, remedy)
             self.sections.get("https-listener", {}).pop("enabled", None)
         if self.config.sections.get("static-resources"):
             what, remedy = "docgraph serves no files", "serve them with a web server or a CDN"
-            self.add(Effect.ANSWERS, "not-supported", "static-resources", what, remedy)
+            self.add(ReportList.ANSWERS, "not-supported", "static-resources", what, remedy)
         representation = get("mongo", "default-representation-format")
         if str(representation).upper() not in ("STANDARD", "S"):
             where, what = "mongo.default-representation-format", f"is {representation} there"
             remedy = "let clients read the standard representation: an array of documents"
-            self.add(Effect.ANSWERS, "not-supported", where, what, remedy)
+            self.add(ReportList.ANSWERS, "not-supported", where, what, remedy)
 
     def drop_unneeded(self, needed: Collection[str]) -> None:
         """Drop the options that open something which nothing in the database relies on."""
@@ -280,7 +280,7 @@ class Conversion:
             self.put(section, option, value)
 
     def add(
-        self, effect: Effect, code: str, where: str, what: str, remedy: str, example: str = ""
+        self, effect: ReportList, code: str, where: str, what: str, remedy: str, example: str = ""
     ) -> None:
         """Add a line to the report."""
         self.remarks.append(Remark(effect, code, where, what, remedy, example))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from docgraph.cli.migrate.authentication import turn_cookies_off
 from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import Effect
+from docgraph.cli.migrate.report import ReportList
 from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError, Problem
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 _MAX_ROUNDS: Final = 5  # a correction may bring another one to light
 
 
-class Bound(NamedTuple):
+class NumberLimit(NamedTuple):
     """A limit of docgraph for a number; `effect` is that of using the limit."""
 
     limit: int
     is_least: bool
-    effect: Effect
+    effect: ReportList
 
 
 _BOUNDS: Final = {
-    ("graphql", "app-cache-ttr"): Bound(100, True, Effect.ANSWERS),
-    ("dbRealmAuthenticator", "bcrypt-complexity"): Bound(14, False, Effect.LESS),
+    ("graphql", "app-cache-ttr"): NumberLimit(100, True, ReportList.ANSWERS),
+    ("dbRealmAuthenticator", "bcrypt-complexity"): NumberLimit(14, False, ReportList.LESS),
 }
 
 
@@ -91,7 +91,7 @@ def _correct(conversion: Conversion, problem: Problem) -> bool:
         what = f"docgraph turns cookies off: {problem.message}"
         remedy = f"to keep them: {problem.hint or 'correct the option, and turn all three on'}"
         where = ".".join(_find_old(conversion, problem))
-        conversion.add(Effect.MORE, "cookies-off", where, what, remedy)
+        conversion.add(ReportList.MORE, "cookies-off", where, what, remedy)
         return True
     if problem.path in {"/mongo/max-pagesize", "/mongo/default-pagesize"}:
         most = conversion.get("mongo", "max-pagesize")
@@ -99,7 +99,7 @@ def _correct(conversion: Conversion, problem: Problem) -> bool:
             conversion.put("mongo", "default-pagesize", most)
             what = f"is greater than max-pagesize there; docgraph writes {most} for both"
             remedy = "let clients ask for a pagesize"
-            conversion.add(Effect.ANSWERS, "pagesize", "mongo.default-pagesize", what, remedy)
+            conversion.add(ReportList.ANSWERS, "pagesize", "mongo.default-pagesize", what, remedy)
             return True
     return False
 

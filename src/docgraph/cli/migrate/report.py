@@ -12,7 +12,7 @@ import click
 from docgraph.cli.terminal import notice, print_json
 
 
-class Effect(Enum):
+class ReportList(Enum):
     """The list that a difference belongs to, in the order of the report."""
 
     LESS = "less is protected than before"
@@ -29,7 +29,7 @@ class Remark:
     `graphql.serve-by-id`.
     """
 
-    effect: Effect
+    effect: ReportList
     code: str
     where: str
     what: str
@@ -46,12 +46,12 @@ class Remark:
 
 def find_open(remarks: Iterable[Remark], accepted: Collection[str]) -> list[Remark]:
     """Return the lines of the first list that were not accepted."""
-    return [one for one in remarks if one.effect is Effect.LESS and one.id not in accepted]
+    return [one for one in remarks if one.effect is ReportList.LESS and one.id not in accepted]
 
 
 def check_accepted(remarks: Iterable[Remark], accepted: Collection[str]) -> None:
     """Raise a usage error for accepted names that the first list does not have."""
-    known = {one.id for one in remarks if one.effect is Effect.LESS}
+    known = {one.id for one in remarks if one.effect is ReportList.LESS}
     unknown = sorted(set(accepted) - known)
     if unknown:
         names = f"it has {', '.join(sorted(known))}" if known else "it is empty"
@@ -60,7 +60,7 @@ def check_accepted(remarks: Iterable[Remark], accepted: Collection[str]) -> None
 
 def print_report(remarks: Sequence[Remark], accepted: Collection[str], *, as_json: bool) -> None:
     """Print the three lists in their order."""
-    lists = [one for one in Effect if one is not Effect.KEPT]
+    lists = [one for one in ReportList if one is not ReportList.KEPT]
     if as_json:
         rows = [
             {
@@ -83,7 +83,7 @@ def print_report(remarks: Sequence[Remark], accepted: Collection[str], *, as_jso
 
 
 def _list_lines(
-    remarks: Sequence[Remark], accepted: Collection[str], lists: Sequence[Effect]
+    remarks: Sequence[Remark], accepted: Collection[str], lists: Sequence[ReportList]
 ) -> Iterator[str]:
     for effect in lists:
         found = [one for one in remarks if one.effect is effect]
@@ -94,7 +94,7 @@ def _list_lines(
             if one.example:
                 yield f"    example: {one.example}"
             yield f"    remedy: {one.remedy}"
-            if effect is Effect.LESS and not mark:
+            if effect is ReportList.LESS and not mark:
                 yield f"    accept: --accept '{one.id}'"
         yield ""
 

@@ -60,7 +60,8 @@ def load_actions() -> Mapping[tuple[str, str], OptionAction]:
 @cache
 def load_defaults() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
     """Return the defaults that differ from the default file of version 9."""
-    return _load_table("restheart_defaults.yml")
+    defaults: Mapping[str, Mapping[str, Mapping[str, Any]]] = _load_table("restheart_defaults.yml")
+    return defaults
 
 
 @dataclass(frozen=True)
@@ -94,9 +95,9 @@ class RestheartConfig:
         if not option:
             return found
         # Anything but a boolean in `enabled` is ignored there.
-        is_set = isinstance(found, dict) and option in found
-        if is_set and (option != "enabled" or isinstance(found[option], bool)):
-            return found[option]
+        options = found if isinstance(found, dict) else {}
+        if option in options and (option != "enabled" or isinstance(options[option], bool)):
+            return options[option]
         return self._find_default(section, option)
 
     def on(self, section: str) -> bool:

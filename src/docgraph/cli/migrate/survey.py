@@ -11,7 +11,7 @@ from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
 from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.cli.migrate.report import Effect, Remark
+from docgraph.cli.migrate.report import Remark, ReportList
 from docgraph.codec import name_id
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DocgraphError
@@ -88,7 +88,7 @@ class StoredSurvey:
                 await schemas.find(*key)
             except DocgraphError as error:
                 remedy = error.hint or _CORRECT
-                remarks.append(Remark(Effect.MORE, "schema", where, error.message, remedy))
+                remarks.append(Remark(ReportList.MORE, "schema", where, error.message, remedy))
         return remarks
 
     async def _read(self, db: str, collection: str) -> list[Document]:
@@ -99,7 +99,7 @@ class StoredSurvey:
         if len(found) > _MAX_READ:
             text = f"only the first {_MAX_READ} documents were compared"
             where, remedy = f"{db}.{collection}", "compare the others yourself"
-            self._cut.append(Remark(Effect.LESS, "not-compared", where, text, remedy))
+            self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy))
         return list(found[:_MAX_READ])
 
 
@@ -117,7 +117,7 @@ def check_rules(
             where = f"fileAclAuthorizer.permissions[{number}]"
         if not isinstance(rule, Rule):
             # Another rule may admit the same requests without the filters of this one.
-            effect = Effect.LESS if _narrows(document) else Effect.MORE
+            effect = ReportList.LESS if _narrows(document) else ReportList.MORE
             text = f"is not used until it is corrected: {'; '.join(map(describe_flaw, rule))}"
             yield Remark(effect, "rule-not-used", where, text, _CORRECT, _show(document))
             continue
@@ -137,7 +137,7 @@ def _compare_rule(rule: Rule, document: Mapping[str, Any], where: str) -> Iterat
         text = "also applies to authenticated callers whom no rule for their roles admits"
         option = "authentication.anonymous-fallback"
         remedy = "accept it, or narrow the predicate to what every caller may do"
-        yield Remark(Effect.LESS, "public-rule", where, text, remedy, example, option)
+        yield Remark(ReportList.LESS, "public-rule", where, text, remedy, example, option)
     never = []
     if AUTHENTICATED in rule.roles:
         never.append(f"no caller has the role {AUTHENTICATED} there")
@@ -148,7 +148,7 @@ def _compare_rule(rule: Rule, document: Mapping[str, Any], where: str) -> Iterat
     if never:
         text = f"never matched, and does here: {'; '.join(never)}"
         remedy = "remove the rule, or accept it if it is meant"
-        yield Remark(Effect.LESS, "idle-rule", where, text, remedy, example)
+        yield Remark(ReportList.LESS, "idle-rule", where, text, remedy, example)
 
 
 def _describe_filters(narrowing: Sequence[str], bound: Sequence[str]) -> Iterator[Remark]:
@@ -158,11 +158,11 @@ def _describe_filters(narrowing: Sequence[str], bound: Sequence[str]) -> Iterato
             "filter and sort by a hidden property are 403"
         )
         remedy = "give callers who need more a rule without the filter"
-        yield Remark(Effect.MORE, "filtered-reads", _name_some(narrowing), text, remedy)
+        yield Remark(ReportList.MORE, "filtered-reads", _name_some(narrowing), text, remedy)
     if bound:
         text = "a variable without a value in readFilter or mergeRequest is 403; there it is null"
         remedy = "give users the property that the variable names"
-        yield Remark(Effect.MORE, "unbound-variable", _name_some(bound), text, remedy)
+        yield Remark(ReportList.MORE, "unbound-variable", _name_some(bound), text, remedy)
 
 
 def _show(document: Mapping[str, Any]) -> str:
@@ -215,7 +215,7 @@ def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Itera
         option = "acl.first-role-wins"
         text = f"have several roles with rules: {option} keeps the order of the roles"
         where = f"users {_name_some(found)}"
-        yield Remark(Effect.KEPT, "roles", where, text, "", needs=option)
+        yield Remark(ReportList.KEPT, "roles", where, text, "", needs=option)
 
 
 def _list_roles(document: Mapping[str, Any]) -> list[str]:
@@ -234,15 +234,15 @@ def check_apps(
             app = build_app(decode_definition(document), settings, policy=policy, is_stored=True)
         except DocgraphError as error:
             text = f"answers 400 until it is corrected: {error.message}"
-            yield Remark(Effect.ANSWERS, "app", where, text, error.hint or _CORRECT)
+            yield Remark(ReportList.ANSWERS, "app", where, text, error.hint or _CORRECT)
             continue
         if app.problems:
             text = f"is served without its invalid parts: {'; '.join(map(str, app.problems))}"
-            yield Remark(Effect.ANSWERS, "app", where, text, _CORRECT)
+            yield Remark(ReportList.ANSWERS, "app", where, text, _CORRECT)
         if isinstance(app.definition.id, str) and app.definition.uri != app.definition.id:
             option = "graphql.serve-by-id"
             text = f"is served at {app.definition.uri}, and under its _id by {option}"
-            yield Remark(Effect.KEPT, "two-paths", where, text, "", needs=option)
+            yield Remark(ReportList.KEPT, "two-paths", where, text, "", needs=option)
 
 
 def check_stored_properties(
@@ -257,10 +257,10 @@ def check_stored_properties(
         except DocgraphError as error:
             faults = error.details if isinstance(error.details, list) else [error.message]
             text, remedy = "; ".join(map(str, faults)), error.hint or _CORRECT
-            yield Remark(Effect.MORE, "properties", where, text, remedy)
+            yield Remark(ReportList.MORE, "properties", where, text, remedy)
         for text in find_idle(document) if is_collection else ():
             remedy = "remove it when your clients no longer rely on it"
-            yield Remark(Effect.ANSWERS, "idle-property", where, text, remedy)
+            yield Remark(ReportList.ANSWERS, "idle-property", where, text, remedy)
 
 
 def _name_place(db: str, document: Mapping[str, Any]) -> str:
