@@ -11,7 +11,7 @@ TESTERS ?= 4
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-all test-times test-repeat test-pythons nightly conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-all test-times test-repeat test-pythons nightly conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-restheart drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,6 +116,9 @@ drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debo
 drill-container: ## carry out the Containerfile in a minimal Debian 12, read-only and as its user (ARGS=embedded)
 	@$(PYTHON) -m tools.drill_container $(ARGS)
 
+drill-restheart: $(VENV)/.dev ## the same requests to RESTHeart and docgraph after a migration (RESTHEART_HOME=directory of restheart.jar, Java)
+	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_restheart.py
+
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
 
@@ -132,9 +135,11 @@ $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@touch $@
 
 LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py many_listeners.py people.py rolling.py)
+# It needs a RESTHeart of yours.
+OTHER_DRILLS := tests/drills/drill_restheart.py
 
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
-	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
+	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS) $(OTHER_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
 
 drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, thousands of people, a rolling upgrade, the native lane
 	@$(BIN)/pytest -q -s -p no:randomly $(LONG_DRILLS)

@@ -100,7 +100,9 @@ def describe_calls(size: int) -> dict[str, bytes]:
         "graphql": query("many", "_id words"),
         "graphql text": query("one", "_id text"),
         "graphql csv": query("many", "_id words", "Accept: text/csv"),
-        "mcp": post("/mcp", agent, accept, "Host: localhost").replace(b"Host: localhost\r\n", b"", 1),
+        "mcp": post("/mcp", agent, accept, "Host: localhost").replace(
+            b"Host: localhost\r\n", b"", 1
+        ),
         "body": (
             f"POST /{DB}/taken HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(text)}\r\n\r\n{text}"

@@ -24,13 +24,14 @@ class Installation:
         self.file = directory / "restheart.yml"
         self.file.write_text(yaml.safe_dump({"mclient": {"connection-string": uri}}))
 
-    def migrate(self, code: int) -> dict[str, dict[str, Any]]:
+    def migrate(self, code: int, *options: str) -> dict[str, dict[str, Any]]:
         """Return the report by location."""
         output = self.directory / "docgraph.yml"
         output.unlink(missing_ok=True)
         done = run(
             *("migrate", "restheart", str(self.file), "--db", self.db.name, "--json"),
             *("--output", str(output)),
+            *options,
         )
         assert done.returncode == code, (done.stdout, done.stderr)
         return {row["where"]: row for row in json.loads(done.stdout)}
@@ -40,6 +41,13 @@ class Installation:
             name: list(self.db[name].find(sort=[("_id", 1)]))
             for name in sorted(self.db.list_collection_names())
         }
+
+
+def find_less(report: dict[str, dict[str, Any]]) -> set[str]:
+    """The locations of the first list."""
+    return {
+        where for where, row in report.items() if row["list"] == "less is protected than before"
+    }
 
 
 @pytest.fixture
@@ -56,7 +64,7 @@ def test_nothing_shows_more_where_rules_have_one_role_each(installation: Install
     installation.db["users"].insert_one({"_id": "ann", "roles": ["user"], "password": "x"})
     before = installation.read_all()
     report = installation.migrate(0)
-    assert not any(row["shows more"] for row in report.values())
+    assert not find_less(report)
     written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
     assert "authentication" not in written  # nothing is public
     assert "serve-by-id" not in written["graphql"]  # no app has two paths
@@ -83,14 +91,15 @@ def test_what_would_show_more_is_reported_and_is_the_exit_code(installation: Ins
     db["users"].insert_many(
         [{"_id": "both", "roles": ["user", "editor"]}, {"_id": "one", "roles": ["user"]}]
     )
-    report = installation.migrate(1)
+    report = installation.migrate(3)
     written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
     assert written["authentication"] == {"anonymous-fallback": True}
     assert (installation.directory / "docgraph.yml").stat().st_mode & 0o777 == 0o600
-    more = {where for where, row in report.items() if row["shows more"]}
-    assert more == {"permission public", "permission misspelt"}
-    assert report["users both"]["result"] == "taken over"
-    assert "foo" in report["permission misspelt"]["remark"]
+    assert find_less(report) == {"permission public", "permission misspelt"}
+    assert "foo" in report["permission misspelt"]["what"]
+    ids = (report[f"permission {name}"]["id"] for name in ("public", "misspelt"))
+    again = installation.migrate(0, *(part for id in ids for part in ("--accept", id)))
+    assert find_less(again) == find_less(report)  # accepted, and still in the list
 
 
 def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
@@ -114,18 +123,36 @@ def test_apps_aggregations_and_properties_that_do_not_work_are_reported(
     )
     db["_properties"].insert_many(
         [
-            {"_id": "_properties.posts", "aggrs": [{"uri": "x", "type": "pipeline", "stages": 1}]},
+            {
+                "_id": "_properties.posts",
+                "aggrs": [{"uri": "x", "type": "pipeline", "stages": 1}],
+                "etagPolicy": "SOMETIMES",
+            },
+            {"_id": "_properties.people", "jsonSchema": {"schemaId": "missing"}},
+            {"_id": "_properties.good", "jsonSchema": {"schemaId": "fine"}},
             {"_id": "_properties.files", "rels": []},
         ]
     )
+    db["_schemas"].insert_many(
+        [
+            {"_id": "fine", "_$schema": "http://json-schema.org/draft-04/schema#"},
+            {"_id": "bad", "type": "no type"},
+        ]
+    )
+    before = installation.read_all()
     report = installation.migrate(0)
-    assert "blog/api" in report["app blog"]["remark"]
-    assert "400" in report["app broken"]["remark"]
-    assert "mappings.Query.no" in report["app partly"]["remark"]
+    assert "app blog" not in report  # it is served at both paths, as before
+    assert "400" in report["app broken"]["what"]
+    assert "mappings.Query.no" in report["app partly"]["what"]
     written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
     assert written["graphql"]["serve-by-id"] is True
-    assert report[f"{db.name}/posts"]["result"] == "not supported"
-    assert "HAL" in report[f"{db.name}/files"]["remark"]
+    assert report[f"{db.name}/posts"]["list"] == "more is refused than before"
+    assert "aggrs" in report[f"{db.name}/posts"]["what"]
+    assert "etagPolicy" in report[f"{db.name}/posts"]["what"]  # every fault, not the first only
+    assert "HAL" in report[f"{db.name}/files"]["what"]
+    schemas = {where for where, row in report.items() if row["id"].startswith("schema:")}
+    assert schemas == {f"schema {db.name}/bad", f"{db.name}/people/jsonSchema"}
+    assert installation.read_all() == before
 
 
 def test_a_mount_of_all_databases_is_checked_in_all_of_them(installation: Installation) -> None:
@@ -143,7 +170,7 @@ def test_a_mount_of_all_databases_is_checked_in_all_of_them(installation: Instal
     done = run(*command)
     assert done.returncode == 0, (done.stdout, done.stderr)
     report = {row["where"]: row for row in json.loads(done.stdout)}
-    assert "HAL" in report[f"{db.name}/files"]["remark"]
+    assert "HAL" in report[f"{db.name}/files"]["what"]
     assert installation.read_all() == before  # no first user either
 
 

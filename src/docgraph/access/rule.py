@@ -250,6 +250,14 @@ class Rule:
         """
         return (-min(map(roles.index, self.roles.intersection(roles))), *self.rank)
 
+    def rank_file_first(self, roles: tuple[str, ...]) -> tuple[Any, ...]:
+        """Return the sort key of `acl.order: file-first`, to be followed by another one.
+
+        General rules stay last, so that those of the file never replace a rule for a role.
+        """
+        is_file = self.source is RuleOrigin.FILE
+        return (-min(map(_generality, self.roles.intersection(roles))), is_file)
+
     def shares_callers(self, other: Rule) -> bool:
         """Return whether some caller has both as rules for roles, or both as general ones."""
         classes, others = (set(map(_generality, one.roles)) for one in (self, other))

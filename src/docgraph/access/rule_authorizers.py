@@ -94,7 +94,8 @@ class DbAclAuthorizer(Authorizer):
     async def decide(self, exchange: Exchange) -> Decision:
         """Approve for the root role, or when the deciding rule is one of the database."""
         account, root = exchange.account, self.config.root_role
-        if account is not None and root is not None and root in account.roles:
+        is_root = account is not None and root is not None and root in account.roles
+        if is_root and not await self._book.is_file_decisive(exchange):
             return Decision(True, f"the role {root} may do everything", self.name)
         return await self._book.decide(exchange, RuleOrigin.DATABASE, self.name)
 

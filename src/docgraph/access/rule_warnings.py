@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Final
 from docgraph.access.language.function import NOWHERE, reach_of
 from docgraph.access.rule import READS, Conditions, Rule
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.sections import Acl
 from docgraph.access.view_rules import ViewWarning, find_view_warnings
 from docgraph.codec import as_meant
 from docgraph.config.section import PluginConfig
@@ -78,7 +79,7 @@ class RulesCheck(Initializer):
         rules = await self._book.find_all()
         for passed in islice(find_passed_filters(rules), _MAX_WARNINGS):
             emit(passed)
-        ties = find_ties(rules, by_role=self._book.first_role_wins)
+        ties = find_ties(rules, self._book.acl)
         for tie in islice(ties, _MAX_WARNINGS):
             emit(RulesTied(str(tie.rule), _name_some(tie.others)))
         found = await self._comparison.find_view_warnings(rules)
@@ -115,21 +116,25 @@ class Tie:
         )
 
 
-def find_ties(rules: Iterable[Rule], *, by_role: bool) -> Iterator[Tie]:
+def find_ties(rules: Iterable[Rule], acl: Acl) -> Iterator[Tie]:
     """Yield rules that overlap, have equal priority and differ in effect; the winner first.
 
-    `by_role`: priorities are compared within a role only (`acl.first-role-wins`).
+    Priorities are compared within a role only with `acl.first-role-wins`, and within a source only
+    with `acl.order: file-first`.
     """
     ordered = sorted(rules, key=lambda rule: rule.rank, reverse=True)
     for _, group in groupby(ordered, key=lambda rule: rule.priority):
         compared = list(islice(group, _MAX_COMPARED))
         for number, rule in enumerate(compared, 1):
-            others = [one for one in compared[number:] if _is_tied(rule, one, by_role=by_role)]
+            others = [one for one in compared[number:] if _is_tied(rule, one, acl)]
             if others:
                 yield Tie(rule, others)
 
 
-def _is_tied(rule: Rule, other: Rule, *, by_role: bool) -> bool:
+def _is_tied(rule: Rule, other: Rule, acl: Acl) -> bool:
+    by_role = acl.first_role_wins
+    if acl.order == "file-first" and rule.source is not other.source:
+        return False
     return (
         rule.conditions.effect != other.conditions.effect
         and (bool(rule.roles & other.roles) if by_role else rule.shares_callers(other))

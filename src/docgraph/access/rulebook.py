@@ -3,8 +3,9 @@
 Rules of the file and of the database have one order (decision 38): those for roles that the caller
 has, then those for authenticated users, then those for everyone, so that a general rule never
 narrows a special one. With `acl.first-role-wins` the order of the caller's roles comes before
-priorities. The lists are cached per set of roles and indexed by path and method, so that a request
-checks only rules that could match its caller, path and method.
+priorities, and with `acl.order: file-first` the rules of the file before both. The lists are cached
+per set of roles and indexed by path and method, so that a request checks only rules that could
+match its caller, path and method.
 """
 
 from __future__ import annotations
@@ -98,11 +99,10 @@ class RuleBook:
         self,
         knowledge: Callable[[], Knowledge],
         resolvers: Callable[[], Resolvers],
-        *,
-        first_role_wins: bool = False,
+        acl: Acl | None = None,
     ) -> None:
-        self.first_role_wins = first_role_wins
-        self._rank = Rule.rank_by_role if first_role_wins else Rule.rank_for
+        self.acl = acl or Acl()
+        self._rank_in_source = Rule.rank_by_role if self.acl.first_role_wins else Rule.rank_for
         self._knowledge = knowledge
         self._resolvers = resolvers
         self._sources: list[RuleSource] = []
@@ -111,6 +111,11 @@ class RuleBook:
     def add(self, source: RuleSource) -> None:
         """Add the rules of this source."""
         self._sources.append(source)
+
+    def rank(self, rule: Rule, roles: tuple[str, ...]) -> tuple[Any, ...]:
+        """Return the sort key of a rule for callers with these roles; the highest is first."""
+        rank = self._rank_in_source(rule, roles)
+        return (*rule.rank_file_first(roles), *rank) if self.acl.order == "file-first" else rank
 
     @property
     def knowledge(self) -> Knowledge:
@@ -130,9 +135,7 @@ class RuleBook:
         if known is not None and known[0] == sets:
             return known[1]
         found = (rule for one in sets for rule in one.of_roles(roles))
-        index = RuleIndex(
-            tuple(sorted(found, key=lambda one: self._rank(one, roles), reverse=True))
-        )
+        index = RuleIndex(tuple(sorted(found, key=lambda one: self.rank(one, roles), reverse=True)))
         self.lists.put(roles, (sets, index))
         return index
 
@@ -200,6 +203,18 @@ class RuleBook:
             return Match(rule, reason=str(error))
         return Match(rule, permission)
 
+    async def is_file_decisive(self, exchange: Exchange) -> bool:
+        """Return whether a rule of the file for a role of the caller decides, before the root role.
+
+        That is so with `acl.order: file-first` only.
+        """
+        if self.acl.order != "file-first":
+            return False
+        match = await self.match(exchange)
+        if match is None or match.rule.source is not RuleOrigin.FILE:
+            return False
+        return not match.rule.roles.isdisjoint(exchange.roles)
+
     async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
         """Return the decision of the authorizer that owns the source."""
         match = await self.match(exchange)
@@ -227,7 +242,7 @@ class RuleBookProvider(Provider):
         self._store = store
         self._registry = registry
         self._resolvers: Resolvers | None = None
-        self._book = RuleBook(self._know, self._find_resolvers, first_role_wins=acl.first_role_wins)
+        self._book = RuleBook(self._know, self._find_resolvers, acl)
 
     def get(self) -> RuleBook:
         """Return the same rule book for every plugin."""

@@ -22,6 +22,14 @@ class Acl(Section, frozen=True):
             "priorities are compared within a role only; for moved installations"
         ),
     ] = False
+    order: Annotated[
+        Literal["merged", "file-first"],
+        Meta(
+            description="`merged`: the rules of file and database are one list; `file-first`: "
+            "rules of the file for roles of the caller decide before all of the database and the "
+            "root role; for moved installations"
+        ),
+    ] = "merged"
 
 
 class DbAclAuthorizer(PluginConfig, frozen=True):

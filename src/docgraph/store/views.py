@@ -18,9 +18,9 @@ from docgraph.exchange.data import CollectionName, Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
+    Forbidden,
     Overloaded,
     QueryError,
-    Forbidden,
     StoreError,
     StoreUnavailable,
     TimeLimitExceeded,

@@ -13,7 +13,7 @@ from docgraph.access.parse_rule import FILTERS, find_refused, read_rule
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rule_warnings import find_ties
 from docgraph.access.rulebook import Ignored, RuleBook
-from docgraph.access.sections import DbAclAuthorizer
+from docgraph.access.sections import Acl, DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.codec import EncodeError, JsonMode, decode, name_id, to_json
 from docgraph.codec.roles_path import RolesPath
@@ -77,12 +77,11 @@ class UsersAndRules:
             raise Forbidden("only the root role may see all rules")
         rules = sorted(
             await self.book.find_all(),
-            key=lambda rule: rule.rank_for(tuple(rule.roles)),
+            key=lambda rule: self.book.rank(rule, tuple(rule.roles)),
             reverse=True,
         )
         ignored = await self.book.find_ignored()
-        by_role = self.book.first_role_wins
-        return await run_blocking(self.lane, _describe_rules, rules, ignored, by_role)
+        return await run_blocking(self.lane, _describe_rules, rules, ignored, self.book.acl)
 
     async def _check(self, source: Mapping[str, Any]) -> dict[str, Any]:
         """Return the findings of a write; if filters are texts, findings have positions in them."""
@@ -107,10 +106,8 @@ def _describe_check(document: dict[str, Any], flaws: Sequence[Flaw]) -> dict[str
     return {"valid": True, "errors": [], "rule": _render(_open_filters(document))}
 
 
-def _describe_rules(
-    rules: Sequence[Rule], ignored: Sequence[Ignored], by_role: bool
-) -> dict[str, Any]:
-    ties = {id(tie.rule): [tie.describe()] for tie in find_ties(rules, by_role=by_role)}
+def _describe_rules(rules: Sequence[Rule], ignored: Sequence[Ignored], acl: Acl) -> dict[str, Any]:
+    ties = {id(tie.rule): [tie.describe()] for tie in find_ties(rules, acl)}
     described = (_describe_rule(rule, ties.get(id(rule), [])) for rule in rules)
     return {"rules": [*described, *map(_describe_ignored, ignored)]}
 

@@ -58,14 +58,27 @@ async def test_the_token_of_the_answer_is_accepted(worker: Worker) -> None:
 
 
 async def test_a_token_is_made_anew_only_on_demand(worker: Worker) -> None:
-    async def post(path: str) -> str:
-        reply = await worker.ask(path, method="POST", login="ada:secret")
+    async def ask(path: str, method: str) -> str:
+        reply = await worker.ask(path, method=method, login="ada:secret")
         text: str = reply.json()["access_token"]
         return text
 
-    first = await post("/token")
-    assert await post("/token") == first
-    assert await post("/token?renew") != first
+    for method in ("POST", "GET"):
+        first = await ask("/token", method)
+        assert await ask("/token", method) == first
+        assert await ask("/token?renew=true", method) != first
+
+
+async def test_a_cookie_is_renewed_on_demand(worker: Worker) -> None:
+    async def set_cookie(path: str, **credentials: str) -> str:
+        reply = await worker.ask(path, method="POST", **credentials)
+        cookie: str = reply.headers["set-cookie"].partition(";")[0]
+        return cookie
+
+    first = await set_cookie("/token/cookie", login="ada:secret")
+    second = await set_cookie("/token/cookie?renew=true", cookie=first)
+    assert second != first
+    assert await worker.status(cookie=second) == 200
 
 
 async def test_a_token_is_ended(worker: Worker) -> None:

@@ -1,7 +1,7 @@
 """Options for moved installations, at every door: GraphQL, REST, streams, batches, agents.
 
-Decision 55: `acl.first-role-wins`, `authentication.anonymous-fallback`, `graphql.serve-by-id` and
-`graphql.json-mode: rest`. All of them are off by default.
+Decisions 55 and 61: `acl.order`, `acl.first-role-wins`, `authentication.anonymous-fallback`,
+`graphql.serve-by-id` and `graphql.json-mode: rest`. All of them are off by default.
 """
 
 from __future__ import annotations
@@ -60,6 +60,41 @@ async def by_priority(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Serv
     async with guarded(mongo_client, mongo_uri, AGENTS, BATCH) as service:
         await prepare_notes(service)
         yield service
+
+
+OWN_OF_FILE: Document = {
+    "roles": ["admin", "narrow"],
+    "predicate": "path-prefix('/notes')",
+    "mongo": {"readFilter": {"owner": "ada"}},
+}
+
+
+@module_application
+async def file_first(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
+    option = {"acl": {"order": "file-first"}}
+    rules = [OWN_OF_FILE]
+    async with guarded(mongo_client, mongo_uri, option, file_rules=rules) as service:
+        await prepare_notes(service)
+        yield service
+
+
+async def test_a_filter_of_the_file_binds_the_root_role_and_comes_before_stored_rules(
+    file_first: Service,
+) -> None:
+    everything = build_rule("path-prefix('/notes')", "narrow", "wide", priority=99)
+    await ensure_rules(file_first, everything)
+    seen = {}
+    for role in ("admin", "narrow", "wide"):
+        reply = await file_first.request("GET", "/notes", headers=caller("ada", role))
+        seen[role] = sorted(one["_id"] for one in reply.json)
+    assert seen == {"admin": ["mine"], "narrow": ["mine"], "wide": ["mine", "other"]}
+    root = caller("ada", "admin")
+    assert (await file_first.request("GET", "/acl", headers=root)).status == 200  # no file rule
+    path = "/access/explain?path=/notes&role=narrow"
+    explained = (await file_first.request("GET", path, headers=root)).json
+    outcomes = {one["rule"]: one["outcome"] for one in explained["rules"]}
+    assert outcomes.pop("permissions[0] (file)") == "decides"
+    assert set(outcomes.values()) == {"would match, and comes later"}
 
 
 def build_rules(service: Service, *, narrow: int, wide: int) -> list[Document]:

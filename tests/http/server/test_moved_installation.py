@@ -143,11 +143,12 @@ def fill(mongo: Mongo, name: str) -> None:
 
 
 def convert(uri: str, db: str) -> dict[str, dict[str, Any]]:
-    """Convert a file of version 9 that sets nothing but the database."""
+    """Convert the default file of version 9, with another database and its cookies over http."""
     with TemporaryDirectory() as directory:
-        file = Path(directory, "restheart.yml")
-        file.write_text(f"jwtConfigProvider: {{}}\nmclient: {{connection-string: '{uri}'}}\n")
-        conversion = Conversion(load_restheart(file, None, None), file.parent, SECTIONS)
+        file = Path(directory, "overrides.yml")
+        text = f"/mclient/connection-string: '{uri}'\n/authCookieSetter/secure: false\n"
+        file.write_text(text)  # the test has no https
+        conversion = Conversion(load_restheart(None, [file]), file.parent, SECTIONS)
         conversion.run()
     conversion.move_to(db)
     return conversion.sections
@@ -197,6 +198,17 @@ async def test_a_client_logs_in_at_token_and_sends_a_bearer(moved: Service) -> N
     assert [one["_id"] for one in reply.json] == ["a"]
     assert (await moved.request("DELETE", "/token", headers=bearer)).status == 204
     assert (await moved.request("GET", "/notes", headers=bearer)).status == 401
+
+
+async def test_only_the_token_service_sends_the_token(moved: Service) -> None:
+    for path, is_sent in (
+        ("/notes", False),
+        ("/tokenless", False),
+        ("/token", True),
+        ("/notes?renew-auth-token", True),
+    ):
+        reply = await ask(moved, "GET", path)
+        assert ("auth-token" in reply.headers) is is_sent, path
 
 
 async def test_a_browser_logs_in_with_the_cookie_of_before_and_out(moved: Service) -> None:

@@ -12,6 +12,7 @@ from docgraph.access.parse_rule import read_rule
 from docgraph.access.rule import Rule, RuleOrigin
 from docgraph.access.rule_warnings import find_passed_filters
 from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
+from docgraph.access.sections import Acl
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Account, Exchange
@@ -303,3 +304,38 @@ async def test_a_database_that_is_away_while_a_predicate_is_judged_fails_the_req
 
     with pytest.raises(StoreUnavailable):
         await book.match(make_exchange(account=EDITOR))
+
+
+# --- acl.order: file-first ----------------------------------------------------------------------
+
+
+def make_file_first(first_role_wins: bool) -> RuleBook:
+    acl = Acl(order="file-first", first_role_wins=first_role_wins)
+    book = RuleBook(lambda: KNOWLEDGE, lambda: RESOLVERS, acl)
+    file = RuleOrigin.FILE
+    book.add(Rules(rule("stored", "editor", "reader", priority=9)))
+    book.add(
+        Rules(
+            rule("public", "$unauthenticated", source=file, priority=5),
+            rule("written", "editor", source=file, priority=1),
+        )
+    )
+    return book
+
+
+@pytest.mark.parametrize("first_role_wins", [False, True])
+@pytest.mark.parametrize(
+    ("account", "expected"),
+    [
+        (EDITOR, "written (file)"),
+        (Account("both", ("reader", "editor")), "written (file)"),  # for all roles
+        (Account("ann", ("reader",)), "stored (database)"),  # the public rule is no rule for a role
+        (None, "public (file)"),
+    ],
+)
+async def test_rules_of_the_file_come_first_within_those_for_roles(
+    account: Account | None, expected: str, first_role_wins: bool
+) -> None:
+    """Decision 61: a public rule of the file never replaces a rule for a role."""
+    book = make_file_first(first_role_wins)
+    assert await matched(book, make_exchange(account=account)) == expected

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from docgraph.cli.migrate import migrate
 from docgraph.cli.migrate.convert import Conversion, renumber
-from docgraph.cli.migrate.restheart_config import load_actions, load_restheart
+from docgraph.cli.migrate.restheart_config import load_actions, load_defaults, load_restheart
 from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import SECTIONS, load_tree, prepare
@@ -38,7 +38,10 @@ def build_shipped(version: int = 9) -> dict[str, Any]:
         if option:
             shipped.setdefault(section, {})[option] = value
     if version == 8:
-        del shipped["jwtConfigProvider"]
+        for section, options in load_defaults()["shipped-8"].items():
+            shipped[section] |= options
+        del shipped["jwtConfigProvider"], shipped["aggregationSecurity"]
+        del shipped["accountsConfig"], shipped["oauthConfig"]
     return shipped
 
 
@@ -58,7 +61,7 @@ class Migration:
 
     def convert(self, config: dict[str, Any] | str, *options: str, rho: str = "") -> dict[str, Any]:
         result = self.run(config, *options, rho=rho)
-        assert result.exit_code == 0, (result.output, result.exception)
+        assert result.exit_code in (0, 3), (result.output, result.exception)
         written: dict[str, Any] = yaml.safe_load(self.output.read_text()) or {}
         return written
 
@@ -66,6 +69,12 @@ class Migration:
         """What `config check` says about the written file."""
         tree = load_tree(ConfigSources(file=self.output, environ={}, directory=self.directory))
         return [str(one) for one in prepare(tree).config.warnings]
+
+
+def find_less(result: Result) -> list[dict[str, Any]]:
+    """The first list of a report."""
+    rows = json.loads(result.stdout)
+    return [row for row in rows if row["list"] == "less is protected than before"]
 
 
 @pytest.fixture
@@ -83,11 +92,17 @@ def test_the_shipped_file_becomes_one_without_mistakes(migration: Migration, ver
     assert written["authentication"] == {"anonymous-fallback": True}
     assert written["dbRealmAuthenticator"] == {"users-db": "restheart"}
     assert written["dbAclAuthorizer"] == {"acl-db": "restheart"}
+    assert written["basicAuthMechanism"] == {"realm": "RESTHeart Realm"}
 
 
-def test_an_empty_file_has_the_defaults_of_the_version_that_it_is_of(migration: Migration) -> None:
+def test_absent_sections_have_the_defaults_of_the_plugins(migration: Migration) -> None:
+    """Issue 48, 7 and 8: they are not those of the default file."""
     written = migration.convert("{}")
-    assert "jwtTokenManager" not in written  # version 8 has random tokens
+    for off in ("basicAuthMechanism", "tokenBasicAuthMechanism", "rndTokenManager"):
+        assert written[off] == {"enabled": False}
+    for absent in ("jwtTokenManager", "jwtAuthenticationMechanism", "authCookieSetter"):
+        assert absent not in written
+    assert written["dbAclAuthorizer"]["root-role"] is None
     assert written["mongo"]["mongo-mounts"][0]["what"] == "/restheart"
 
 
@@ -106,7 +121,8 @@ def test_options_that_were_chosen_are_taken_over(migration: Migration) -> None:
         "mongo: {default-pagesize: 1_0, max-pagesize: 5_000}\n"
         "mongoRealmAuthenticator: {users-db: people, cache-enabled: yes}\n"
         "connection-options: {MAX_ENTITY_SIZE: 2_000_000, MAX_PARAMETERS: 1000}\n"
-        "basicAuthMechanism: {authenticator: fileRealmAuthenticator}\n"
+        "basicAuthMechanism: {enabled: true, authenticator: fileRealmAuthenticator}\n"
+        "fileRealmAuthenticator: {enabled: yes, users: [{userid: ann, password: x1}]}\n"
         "logging: {log-level: DEBUG}\n"
     )
     assert written["mongo"] | {"mongo-mounts": ...} == {
@@ -127,7 +143,7 @@ def test_overrides_win_over_the_file_and_the_variable_over_both(migration: Migra
     overrides = migration.directory / "over.yml"
     overrides.write_text("/mongo/max-pagesize: 200\n/graphql/max-limit: 300\n")
     config = {
-        "mongo": {"max-pagesize": 100},
+        "mongo": {"max-pagesize": 150},
         "fileRealmAuthenticator": {
             "enabled": True,
             "users": [{"userid": "ann", "password": "x"}, {"userid": "bob", "password": "y"}],
@@ -142,12 +158,13 @@ def test_overrides_win_over_the_file_and_the_variable_over_both(migration: Migra
 
 
 def test_a_path_of_an_override_can_select_elements_in_elements(migration: Migration) -> None:
-    rules = [{"role": "a", "predicate": "path('/x')", "lists": [{"n": "1"}, {"n": "2", "v": 3}]}]
-    config = {"fileAclAuthorizer": {"enabled": True, "permissions": [{"role": "z"}, *rules]}}
-    path = """/fileAclAuthorizer/permissions[role='a']/lists[n="2"]/v"""
+    rules = [{"role": "a", "predicate": "path('/x')", "_lists": [{"n": "1"}, {"n": "2", "v": 3}]}]
+    other = {"role": "z", "predicate": "path('/z')"}
+    config = {"fileAclAuthorizer": {"enabled": True, "permissions": [other, *rules]}}
+    path = """/fileAclAuthorizer/permissions[role='a']/_lists[n="2"]/v"""
     written = migration.convert(config, "--env", rho=f"{path}->5")
     changed = next(one for one in written["fileAclAuthorizer"]["permissions"] if one["role"] == "a")
-    assert changed["lists"] == [{"n": "1"}, {"n": "2", "v": 5}]
+    assert changed["_lists"] == [{"n": "1"}, {"n": "2", "v": 5}]
 
 
 @pytest.mark.parametrize("name", ["over.conf", "over.yml"])
@@ -183,15 +200,18 @@ def test_the_report_has_what_is_not_supported_and_no_secret(migration: Migration
     result = migration.run(
         {
             "jwtConfigProvider": {"key": secret},
+            "jwtTokenManager": {"enabled": True},
             "ajp-listener": {"enabled": True},
             "https-listener": {"enabled": True, "keystore-path": "k.jks", "keystore-password": "p"},
             "emails": {"enabled": True, "smtp-password": "hunter2"},
             "my-plugin": {"enabled": True},
         }
     )
-    report = json.loads(result.stdout)
-    missing = {row["where"] for row in report if row["result"] == "not supported"}
-    assert {"ajp-listener.enabled", "https-listener.keystore-path", "my-plugin"} <= missing
+    assert result.exit_code == 3, result.output
+    report = {row["where"]: row["list"] for row in json.loads(result.stdout)}
+    assert report["ajp-listener.enabled"] == "answers differ"
+    assert report["https-listener.keystore-path"] == "more is refused than before"
+    assert report["my-plugin"] == "less is protected than before"
     assert secret not in result.output
     assert "hunter2" not in result.output
     assert secret in migration.output.read_text()
@@ -213,13 +233,16 @@ def test_file_rules_keep_the_order_in_which_they_are_tried() -> None:
 
 def test_clients_of_version_9_find_their_token_endpoints(migration: Migration) -> None:
     written = migration.convert(build_shipped(9))
-    assert written["authTokenService"] == {"uri": "/token", "oauth-style": True}
+    expected = {"uri": "/token", "oauth-style": True, "token-headers": "service"}
+    assert written["authTokenService"] == expected
     assert written["authCookieSetter"]["name"] == "rh_auth"
 
 
 def test_a_disabled_provider_of_keys_leaves_tokens_off(migration: Migration) -> None:
-    provider = {"enabled": False, "key": "a-key-of-more-than-thirty-two-bytes-which-is-secret"}
-    written = migration.convert({"jwtConfigProvider": provider})
+    config = build_shipped()
+    key = "a-key-of-more-than-thirty-two-bytes-which-is-secret"
+    config["jwtConfigProvider"] |= {"enabled": False, "key": key}
+    written = migration.convert(config)
     assert "jwtTokenManager" not in written
     assert "jwtAuthenticationMechanism" not in written
 
@@ -230,7 +253,8 @@ def test_version_8_has_the_token_endpoints_of_docgraph(migration: Migration) -> 
 
 def test_another_path_of_the_tokens_stays(migration: Migration) -> None:
     config = {"jwtConfigProvider": {}, "authTokenService": {"uri": "/login"}}
-    assert migration.convert(config)["authTokenService"] == {"uri": "/login", "oauth-style": True}
+    expected = {"uri": "/login", "oauth-style": True, "token-headers": "service"}
+    assert migration.convert(config)["authTokenService"] == expected
 
 
 def test_a_disabled_token_service_stays_off(migration: Migration) -> None:
@@ -252,20 +276,18 @@ def test_options_that_open_something_are_set_only_where_they_are_needed(
 ) -> None:
     file = tmp_path / "restheart.yml"
     file.write_text(yaml.safe_dump(config))
-    conversion = Conversion(load_restheart(file, None, None), tmp_path, SECTIONS)
+    conversion = Conversion(load_restheart(file), tmp_path, SECTIONS)
     conversion.run()
     conversion.drop_unneeded(needed)
     assert ("authentication" in conversion.sections) is is_kept
     assert "serve-by-id" not in conversion.sections["graphql"]
     assert conversion.sections["acl"] == {"first-role-wins": True}
-    reported = {one.where for one in conversion.remarks}
-    assert ("authentication.anonymous-fallback" in reported) is is_kept
 
 
 def test_the_sections_are_converted_once(tmp_path: Path) -> None:
     file = tmp_path / "restheart.yml"
     file.write_text("mongo: {max-pagesize: 5_000}")
-    config = load_restheart(file, None, None)
+    config = load_restheart(file)
     assert config.sections is config.sections
     assert config.get("mongo", "max-pagesize") == 5000
 
@@ -278,11 +300,13 @@ def test_a_public_file_rule_applies_to_more_callers_and_is_reported(migration: M
     ]
     config = {"fileAclAuthorizer": {"enabled": True, "permissions": rules}}
     result = migration.run(config)
-    assert result.exit_code == 1, result.output
-    written = yaml.safe_load(migration.output.read_text())["fileAclAuthorizer"]["permissions"]
-    reported = [row["where"] for row in json.loads(result.stdout) if row["shows more"]]
-    numbers = [n for n, rule in enumerate(written) if rule["predicate"] == "path('/x')"]
-    assert reported == [f"fileAclAuthorizer.permissions[{number}]" for number in numbers]
+    assert result.exit_code == 3, result.output
+    (left, public) = yaml.safe_load(migration.output.read_text())["fileAclAuthorizer"][
+        "permissions"
+    ]
+    assert (left["predicate"], public["roles"]) == ("path('/y')", ["$unauthenticated"])
+    reported = {row["id"].partition(":")[0] for row in find_less(result)}
+    assert reported == {"public-rule", "rule-not-used"}  # the second is dropped: see its filter
 
 
 @pytest.mark.parametrize("in_own_file", [False, True])
@@ -310,8 +334,13 @@ def test_a_section_that_is_no_mapping_sets_nothing(migration: Migration, config:
 
 def test_a_restriction_that_is_not_supported_is_the_exit_code(migration: Migration) -> None:
     result = migration.run({"graphql": {"restrict-mapping-db": True}})
-    assert result.exit_code == 1, result.output
-    more = [row["where"] for row in json.loads(result.stdout) if row["shows more"]]
-    assert more == ["graphql.restrict-mapping-db"]
+    assert result.exit_code == 3, result.output
+    assert [row["where"] for row in find_less(result)] == ["graphql.restrict-mapping-db"]
+    migration.output.unlink()
+    accept = ("--accept", "not-supported:graphql.restrict-mapping-db")
+    assert migration.run({"graphql": {"restrict-mapping-db": True}}, *accept).exit_code == 0
+    migration.output.unlink()
+    unknown = migration.run("{}", "--accept", "cors:CORS")  # it is not of the first list
+    assert unknown.exit_code == 2, unknown.output
     migration.output.unlink()
     assert migration.run({"graphql": {"restrict-mapping-db": False}}).exit_code == 0

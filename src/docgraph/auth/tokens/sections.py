@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
@@ -110,6 +110,13 @@ class AuthTokenService(ServiceConfig, frozen=True):
             "cookie at `<uri>/cookie`; for moved installations"
         ),
     ] = False
+    token_headers: Annotated[
+        Literal["all", "service"],
+        Meta(
+            description="which answers carry the token in headers: all of authenticated callers, "
+            "or those of the service and of requests that ask for a token"
+        ),
+    ] = "all"  # noqa: S105 - no password
     secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
         False
     )

@@ -5,8 +5,8 @@ DELETE  revokes it                                    another user's: 403
 
 A caller with the cookie gets only the expiration time; a new token goes into the cookie.
 
-With `oauth-style` (decision 55) the answers have the names of OAuth, `POST` makes a new token only
-with `?renew`, and `POST <srv-uri>/cookie` sets the cookie.
+With `oauth-style` (decision 55) the answers have the names of OAuth, `?renew` makes a new token
+with any method, and `POST <srv-uri>/cookie` sets the cookie.
 """
 
 from __future__ import annotations
@@ -85,19 +85,17 @@ class TokenService(Service):
     async def handle(self, exchange: Exchange) -> Answer:
         """Serve the token; the caller is authenticated, and the path is the caller's own."""
         if self._is_for_cookie(exchange):
-            return self._set_cookie(exchange)
+            return await self._set_cookie(exchange)
         account = check_own_path(exchange, bound_path(self, self.config), bare=True)
         if account is None or self._manager is None:
             raise NotFound("no token manager is on")
-        is_oauth = self.config.oauth_style
-        match exchange.request.method:
-            case "DELETE":
-                return await self._end(exchange, account)
-            case "POST" if not is_oauth or "renew" in exchange.request.query:
-                token = AuthToken.of(await self._manager.issue(account, renew=True))
-                give_token(exchange, token, self.uri, renewed=True)
-            case _:
-                token = find_token(exchange) or AuthToken.of(await self._manager.issue(account))
+        is_oauth, method = self.config.oauth_style, exchange.request.method
+        if method == "DELETE":
+            return await self._end(exchange, account)
+        if "renew" in exchange.request.query if is_oauth else method == "POST":
+            token = await self._renew(self._manager, exchange, account)
+        else:
+            token = find_token(exchange) or AuthToken.of(await self._manager.issue(account))
         shown = (
             _describe_oauth(exchange, account, token) if is_oauth else _describe(exchange, token)
         )
@@ -112,10 +110,20 @@ class TokenService(Service):
             raise Unauthenticated("authentication required")
         return True
 
-    def _set_cookie(self, exchange: Exchange) -> Answer:
+    async def _renew(
+        self, manager: TokenManager, exchange: Exchange, account: Account
+    ) -> AuthToken:
+        """Issue a new token; the manager bounds it by the end of the login."""
+        token = AuthToken.of(await manager.issue(account, renew=True))
+        give_token(exchange, token, self.uri, renewed=True)
+        return token
+
+    async def _set_cookie(self, exchange: Exchange) -> Answer:
         account = exchange.account
         if account is None or self._manager is None or not self._registry.find(_SETTER):
             raise NotFound("cookies are off", hint=f"turn on {_SETTER}")
+        if "renew" in exchange.request.query:
+            await self._renew(self._manager, exchange, account)
         request_cookie(exchange)
         return _render(
             {"authenticated": True, "username": account.name, "roles": list(account.roles)}

@@ -21,6 +21,7 @@ from docgraph.codec import JsonMode, decode, encode
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Account, Answer, DocgraphError, Exchange
 from docgraph.exchange.errors import BodyError
+from docgraph.exchange.request import parse_path
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
 from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager
@@ -159,6 +160,7 @@ _TOKEN: Final = "authTokenHeaders.token"  # noqa: S105 - the name of an attribut
 _BY_COOKIE: Final = "authCookieHandler.accepted"
 _RENEWED: Final = "authTokenHeaders.renewed"
 _COOKIE_WANTED: Final = "authTokenHeaders.cookie"
+_REQUESTS: Final = ("set-auth-cookie", "renew-auth-token")  # parameters that ask for a token
 
 
 def find_manager(registry: PluginRegistry) -> TokenManager | None:
@@ -276,8 +278,15 @@ class TokenHeaders(Interceptor):
 
     def resolve(self, exchange: Exchange) -> bool:
         """Return whether the caller is authenticated; never for OPTIONS."""
-        is_known = self._manager is not None and exchange.account is not None
-        return is_known and not exchange.is_entry  # the response of the batch has them
+        if self._manager is None or exchange.account is None or exchange.is_entry:
+            return False  # the response of a batch has the headers, not its entries
+        is_everywhere = self._service.token_headers == "all"  # noqa: S105 - no password
+        return is_everywhere or self._is_asked_for(exchange)
+
+    def _is_asked_for(self, exchange: Exchange) -> bool:
+        prefix = parse_path(self._uri.encode())
+        is_service = exchange.request.segments[: len(prefix)] == prefix
+        return is_service or any(_asks(exchange, name) for name in _REQUESTS)
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Add the headers; never ends the request."""

@@ -151,7 +151,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
     )
 
     prepared = prepare_sources(sources)
-    knowledge, by_role = build_knowledge(prepared), prepared.config.get(Acl).first_role_wins
+    knowledge, choice = build_knowledge(prepared), prepared.config.get(Acl)
     if predicate is not None and file is not None:
         raise click.UsageError("give a predicate or --file, not both")
 
@@ -162,7 +162,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         rows = [_render_flaws(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
         book: RuleBook = rules.app.plugins.values["acl-rules"]
         known = await book.find_all()
-        rows = _add_ties(rows, find_ties(known, by_role=by_role))
+        rows = _add_ties(rows, find_ties(known, choice))
         comparison = rules.app.plugins.find("accessExplain").explainer.comparison
         rows = _add_views(rows, await comparison.find_view_warnings(known))
         return _add_advice(rows, await find_missing_indexes(rules))
@@ -176,7 +176,7 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
             _render_flaws(_name(one, place), find_rule_warnings(one, knowledge))
             for place, one in enumerate(found)
         ]
-        rows = _add_ties(rows, find_ties(compile_rules(found, knowledge), by_role=by_role))
+        rows = _add_ties(rows, find_ties(compile_rules(found, knowledge), choice))
     else:
         rows = _run(sources, check_stored)
     if as_json:

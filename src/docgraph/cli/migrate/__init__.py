@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
 import click
 
-from docgraph.cli.migrate.convert import Conversion, Fate, Remark
+from docgraph.cli.migrate.convert import Conversion
+from docgraph.cli.migrate.report import (
+    Remark,
+    check_accepted,
+    explain_open,
+    find_open,
+    print_report,
+)
 from docgraph.cli.migrate.restheart_config import load_restheart
-from docgraph.cli.terminal import notice, print_table
+from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources
 from docgraph.config.section import Section
 from docgraph.exchange import StartupError
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
+_NOT_ACCEPTED: Final = 3  # the exit code
 
 
 @click.group()
@@ -25,9 +35,21 @@ def migrate() -> None:
 
 
 @migrate.command()
-@click.argument("config", type=_FILE)
-@click.option("-o", "--override", type=_FILE, help="The override file of RESTHeart (-o, RHO_FILE).")
+@click.argument("config", type=_FILE, required=False)
+@click.option(
+    "-o",
+    "--override",
+    "overrides",
+    type=_FILE,
+    multiple=True,
+    help="An override file of RESTHeart (-o, RHO_FILE); without CONFIG its default file applies.",
+)
 @click.option("--env", "with_environment", is_flag=True, help="Also read the variable RHO.")
+@click.option(
+    "--from-version",
+    type=click.Choice(["8", "9"]),
+    help="The version of RESTHeart; by default it is derived from the sections.",
+)
 @click.option("--db", help="Use this database for documents, apps, users and rules.")
 @click.option(
     "--output",
@@ -36,47 +58,79 @@ def migrate() -> None:
     show_default=True,
     help="The file to write; it must not exist.",
 )
+@click.option(
+    "--config",
+    "corrected",
+    type=_FILE,
+    help="Write nothing, and compare the database with this docgraph.yml, which you corrected.",
+)
+@click.option(
+    "--accept", "accepted", multiple=True, metavar="ID", help="Accept a line of the first list."
+)
 @click.option("--offline", is_flag=True, help="Do not read the database.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
-    config: Path,
-    override: Path | None,
+    config: Path | None,
+    overrides: tuple[Path, ...],
     with_environment: bool,
+    from_version: str | None,
     db: str | None,
     output: Path,
+    corrected: Path | None,
+    accepted: tuple[str, ...],
     offline: bool,
     as_json: bool,
 ) -> None:
     """Convert CONFIG, a configuration file of RESTHeart 8 or 9, to one of docgraph.
 
     Then read the database, without writing to it, and find what would behave differently. The
-    report says what is taken over, what changes in meaning and what is not supported. Exit code 1:
-    callers would see more than before.
+    report has three lists: less is protected than before, more is refused than before, answers
+    differ. Exit code 3: a line of the first list is not accepted.
     """
-    from docgraph.cli.migrate.survey import check_file_rules
+    from docgraph.cli.migrate.corrections import check_file
 
     environment = os.environ.get("RHO") if with_environment else None
-    found = load_restheart(config, override, environment)
-    conversion = Conversion(found, config.parent, _find_sections())
-    conversion.run()
-    if db is not None:
-        conversion.move_to(db)
-    write_private(output, conversion.render())
-    rules = conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ())
-    remarks = check_file_rules(rules)
+    if config is None and not overrides and not environment:
+        raise click.UsageError("give CONFIG, or an override file with -o")
+    version = int(from_version) if from_version else None
+    found = load_restheart(config, overrides, environment, version)
+    directory = config.parent if config is not None else Path()
+    conversion = Conversion(found, directory, _find_sections())
+    remarks = _convert(conversion, db)
+    if corrected is None:
+        _require_free(output)
+    else:
+        check_file(corrected)
     try:
         if not offline:
-            remarks += _survey(output)
+            remarks += _survey(conversion, corrected)
     finally:  # also when the database cannot be read: then nothing needs what opens more
         if not offline:
             conversion.drop_unneeded({one.needs for one in remarks})
-            output.unlink()
+        if corrected is None:
             write_private(output, conversion.render())
-        remarks = [*conversion.remarks, *remarks]
-        _print_report(remarks, as_json=as_json)
-    notice(f"{config} is of version {found.version}; its defaults apply where nothing is set")
-    notice(f"{output} is written; try it with `docgraph config check {output}`")
-    sys.exit(1 if any(one.shows_more for one in remarks) else 0)
+        print_report(remarks, accepted, as_json=as_json)
+    notice(f"{found.name} is of version {found.version}; its defaults apply where nothing is set")
+    notice(f"{output} is written" if corrected is None else f"{corrected} works")
+    check_accepted(remarks, accepted)
+    if left := find_open(remarks, accepted):
+        explain_open(left)
+        sys.exit(_NOT_ACCEPTED)
+
+
+def _convert(conversion: Conversion, db: str | None) -> list[Remark]:
+    """Convert and check the result; return the lines about the configuration."""
+    from docgraph.cli.migrate.corrections import check_new_file
+    from docgraph.cli.migrate.survey import check_file_rules
+
+    conversion.run()
+    if db is not None:
+        conversion.move_to(db)
+    rules = conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ())
+    found = check_file_rules(rules)
+    conversion.drop_rules(found.unreadable)
+    check_new_file(conversion)
+    return [*conversion.remarks, *found.remarks]
 
 
 def _find_sections() -> Mapping[str, type[Section]]:
@@ -85,17 +139,27 @@ def _find_sections() -> Mapping[str, type[Section]]:
     return sections_of(find_plugins(load_tree(ConfigSources(environ={}))))
 
 
-def _survey(file: Path) -> list[Remark]:
-    """Return the differences found in the database of the written configuration."""
+def _survey(conversion: Conversion, corrected: Path | None) -> list[Remark]:
+    """Return the differences found in the database of the new configuration."""
     from docgraph.cli.application import work_on
+    from docgraph.cli.migrate.corrections import check_file
     from docgraph.cli.migrate.survey import StoredSurvey
     from docgraph.rest.sections import Mongo
-    from docgraph.server.prepare import load_tree, prepare
 
-    prepared = prepare(load_tree(ConfigSources(file=file, environ={})))
-    mounts = prepared.config.get(Mongo).mongo_mounts
-    databases = sorted({one.what.strip("/").split("/")[0] for one in mounts})
-    return work_on(prepared, lambda app: StoredSurvey(app).run(databases))
+    with TemporaryDirectory() as directory:
+        file = corrected or Path(directory, "docgraph.yml")
+        if corrected is None:
+            write_private(file, conversion.render())
+        prepared = check_file(file)
+        mounts = prepared.config.get(Mongo).mongo_mounts
+        databases = sorted({one.what.strip("/").split("/")[0] for one in mounts})
+        return work_on(prepared, lambda app: StoredSurvey(app).run(databases))
+
+
+def _require_free(file: Path) -> None:
+    if file.exists():
+        hint = "name another one with --output, or compare it with --config"
+        raise StartupError(f"the file {file} exists already", hint=hint)
 
 
 def write_private(file: Path, text: str) -> None:
@@ -103,23 +167,9 @@ def write_private(file: Path, text: str) -> None:
     try:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        hint = "name another one with --output, or move this one away"
+        hint = "name another one with --output, or compare it with --config"
         raise StartupError(f"the file {file} exists already", hint=hint) from None
     except OSError as error:
         raise StartupError(f"the file {file} cannot be written: {error.strerror}") from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as target:
         target.write(text)
-
-
-def _print_report(remarks: Sequence[Remark], *, as_json: bool) -> None:
-    order = list(Fate)
-    rows = [
-        {
-            "result": one.fate.value,
-            "where": one.where,
-            "remark": one.text,
-            "shows more": one.shows_more,
-        }
-        for one in sorted(remarks, key=lambda one: order.index(one.fate))
-    ]
-    print_table(rows, as_json=as_json)

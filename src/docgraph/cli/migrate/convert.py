@@ -1,16 +1,19 @@
-"""Conversion of a RESTHeart configuration to one of docgraph, with a report."""
+"""Conversion of a RESTHeart configuration to one of docgraph, with a report.
+
+The value that RESTHeart has in effect is written wherever docgraph has another default. A default
+of docgraph that protects more stays, and the report names it.
+"""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
+from docgraph.cli.migrate.report import Remark, ReportList
 from docgraph.cli.migrate.restheart_config import (
     OptionAction,
     RestheartConfig,
@@ -23,50 +26,21 @@ from docgraph.config.render import render_block
 from docgraph.config.section import Section
 from docgraph.config.sources import load_file
 
-_KEY_BYTES: Final = 32
 _LEVELS: Final = {"TRACE": "debug", "ALL": "debug", "WARN": "warning", "OFF": "error"}
-_REALMS: Final = {"mongoRealmAuthenticator": "dbRealmAuthenticator"}
-_REALM: Final = "RESTHeart Realm"  # of every challenge there
 _NO_DEFAULT: Final = object()
+_NO_LIMIT: Final = (-1, None)
 _FIRST_PRIORITY: Final = 1000  # of the converted file rules; each next one has one less
+# Options whose value null turns something off; elsewhere null sets nothing.
+_NULLABLE: Final = {("dbAclAuthorizer", "root-role"), ("jwtAuthenticationMechanism", "rolesClaim")}
 
-
-# Options that keep the behavior of RESTHeart: their values, and what they do.
-_COMPATIBLE: Final[Mapping[tuple[str, str], tuple[Any, str]]] = {
-    ("acl", "first-role-wins"): (
-        True,
-        "the first role of a caller that has a matching rule decides",
-    ),
-    ("authentication", "anonymous-fallback"): (
-        True,
-        "wrong credentials count as none where anonymous callers may read",
-    ),
-    ("graphql", "serve-by-id"): (True, "apps with a uri are also served under their _id"),
-    ("graphql", "json-mode"): ("rest", "Long is a bare number, Regex is $regularExpression"),
+# Options that keep the behavior of RESTHeart.
+_COMPATIBLE: Final[Mapping[tuple[str, str], Any]] = {
+    ("acl", "first-role-wins"): True,
+    ("authentication", "anonymous-fallback"): True,
+    ("graphql", "serve-by-id"): True,
+    ("graphql", "json-mode"): "rest",
 }
 _OPENING: Final = (("authentication", "anonymous-fallback"), ("graphql", "serve-by-id"))
-
-
-class Fate(Enum):
-    """The outcome of converting an option or a stored document."""
-
-    TAKEN = "taken over"
-    CHANGED = "changed in meaning"
-    MISSING = "not supported"
-
-
-@dataclass(frozen=True, slots=True)
-class Remark:
-    """One line of the report; `shows_more`: callers would see more than before.
-
-    `needs` is the option that keeps the behavior, such as `graphql.serve-by-id`.
-    """
-
-    fate: Fate
-    where: str
-    text: str
-    shows_more: bool = False
-    needs: str = ""
 
 
 @dataclass(slots=True)
@@ -78,25 +52,30 @@ class Conversion:
     known: Mapping[str, type[Section]]  # the sections of docgraph
     sections: dict[str, dict[str, Any]] = field(default_factory=dict)
     remarks: list[Remark] = field(default_factory=list)
-    origins: dict[tuple[str, str], str] = field(default_factory=dict)  # what each option was
+    origins: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Convert all sections and options."""
+        from docgraph.cli.migrate.authentication import convert_authentication
+        from docgraph.cli.migrate.differences import report_differences
+
         for (section, option), row in load_actions().items():
             self._convert(section, option, row)
         for section, options in self.config.sections.items():
             self._report_unknown(section, options)
-        self._convert_tokens()
-        self._convert_files()
+        convert_authentication(self)
+        self._convert_guards()
+        self._convert_rules()
         self._convert_rest()
-        self._set_compatible()
-        self._report_differences()
-        self._drop_disabled()
+        for (section, option), value in _COMPATIBLE.items():
+            self.put(section, option, value)
+        report_differences(self)
+        self.drop_disabled()
 
-    def _drop_disabled(self) -> None:
-        """Drop sections that are off: their options would be reported as having no effect."""
+    def drop_disabled(self) -> None:
+        """Drop options of sections that are off: they would be reported as having no effect."""
         for name, options in list(self.sections.items()):
-            if options.get("enabled", self._find_default(name, "enabled")) is False:
+            if options.get("enabled", self.find_default(name, "enabled")) is False:
                 self.sections[name] = {key: options[key] for key in options if key == "enabled"}
         self.sections = {name: options for name, options in self.sections.items() if options}
 
@@ -106,9 +85,9 @@ class Conversion:
         for section, options in self.sections.items():
             lines.append(f"{section}:")
             for option, value in options.items():
-                origin = self.origins.get((section, option))
-                if origin:
-                    lines.append(f"  # was {origin}")
+                origin = self.origins.get((section, option), (section, option))
+                if origin != (section, option):
+                    lines.append(f"  # was {'.'.join(origin)}")
                 block = render_block({option: value})
                 lines.extend(f"  {line}" for line in block.splitlines())
             lines.append("")
@@ -116,88 +95,111 @@ class Conversion:
 
     def _convert(self, section: str, option: str, row: OptionAction) -> None:
         value = self.config.get(section, option)
-        is_chosen = self.config.is_set(section, option) and value != row.default
         kind, target = _read_action(row.action)
         path = f"{section}.{option}" if option else section
-        if kind == "missing" and is_chosen and value not in (None, [], {}):
-            self.add(Fate.MISSING, path, row.remark, shows_more=target == "more")
-        elif kind == "adopt" or (kind in ("same", "ours") and is_chosen):
-            if kind == "ours" and value in (-1, None):
-                return  # no limit there: the bounds of docgraph stay
-            new_section, _, new_option = (target or f"{section}/{option}").partition("/")
-            self.put(new_section, new_option, value, was=path if target else "")
-            if is_chosen:
-                self.add(Fate.TAKEN, path, f"is {new_section}.{new_option}" if target else "")
+        new = tuple((target or f"{section}/{option}").split("/", 1))
+        if kind == "missing":
+            is_used = value != row.default and value not in (None, [], {})
+            if is_used and (option == "enabled" or self.config.on(section)):
+                effect = ReportList.LESS if target == "more" else ReportList.ANSWERS
+                self.add(effect, "not-supported", path, "docgraph does not have it", row.remark)
+        elif kind == "same" or (kind == "ours" and self.config.is_set(section, option)):
+            self.put(new[0], new[1], value, was=(section, option))
+        elif kind in ("bound", "guard"):
+            self._keep_lower(new, value, (section, option))
+
+    def _keep_lower(self, new: Sequence[str], value: Any, old: tuple[str, str]) -> None:
+        """Write a limit if it is lower than that of docgraph; a protection stays on."""
+        ours = self.find_default(new[0], new[1])
+        is_limit = not isinstance(ours, bool)
+        if is_limit and value not in _NO_LIMIT and value <= ours:
+            self.put(new[0], new[1], value, was=old)
+        elif value != ours and (not is_limit or self.config.is_set(*old)):
+            what = f"is {_show(value)} there; docgraph keeps {new[0]}.{new[1]} at {_show(ours)}"
+            remedy = f"set {new[0]}.{new[1]} in the new file if your clients need more"
+            self.add(ReportList.MORE, "stricter-default", ".".join(old), what, remedy)
 
     def _report_unknown(self, section: str, options: Any) -> None:
-        known = [name for name, _ in load_actions() if name == section]
-        if not known:
-            text = "no option of RESTHeart that docgraph knows; a plugin of your own, perhaps"
-            self.add(Fate.MISSING, section, text)
+        actions = load_actions()
+        if not any(name == section for name, _ in actions):
+            if self.config.on(section):
+                what = "is not known to docgraph: a plugin of your own, perhaps"
+                remedy = "check what it does; if it denies requests, write a plugin that does so"
+                self.add(ReportList.LESS, "unknown-section", section, what, remedy)
             return
         for option in options if isinstance(options, dict) else ():
-            if (section, option) not in load_actions() and (section, "") not in load_actions():
-                self.add(Fate.MISSING, f"{section}.{option}", "is not known")
+            is_known = (section, option) in actions or (section, "") in actions
+            if not is_known and self.config.on(section):
+                what, remedy = "is not known to docgraph", "remove it if it has no effect"
+                self.add(ReportList.ANSWERS, "unknown-option", f"{section}.{option}", what, remedy)
 
-    def _convert_tokens(self) -> None:
-        """Convert the keys and the managers of tokens, which version 9 has in one section."""
-        get = self.config.get
-        source = "jwtConfigProvider" if self.config.is_latest else "jwtAuthenticationMechanism"
-        key = get(source, "key")
-        has_key = not self.config.is_latest or bool(get(source, "enabled"))
-        has_tokens = has_key and get("jwtTokenManager", "enabled")
-        can_check = has_key and (key or has_tokens)
-        checks_tokens = can_check and get("jwtAuthenticationMechanism", "enabled")
-        if not key and has_tokens:
-            key = get("jwtTokenManager", "key") or secrets.token_urlsafe(_KEY_BYTES)
-            text = "had a random key at each start; it has a new one now, which is in the file"
-            self.add(Fate.CHANGED, f"{source}.key", text)
-        shared = {"key": key, "issuer": get(source, "issuer"), "audience": get(source, "audience")}
-        if has_tokens:
-            self.put_all("jwtTokenManager", {"enabled": True, **shared})
-            if isinstance(key, str) and len(key) < _KEY_BYTES:
-                text = f"is shorter than {_KEY_BYTES} bytes: docgraph starts with a longer one only"
-                self.add(Fate.CHANGED, "jwtConfigProvider.key", text)
-        if checks_tokens:
-            algorithm = get(source, "algorithm")
-            mechanism = {"enabled": True, "algorithm": algorithm, **shared}
-            self.put_all("jwtAuthenticationMechanism", mechanism)
-        for section in ("basicAuthMechanism", "digestAuthMechanism"):
-            if self.config.is_set(section, "authenticator"):
-                name = get(section, "authenticator")
-                self.put(section, "authenticator", _REALMS.get(name, name))
-        if get("basicAuthMechanism", "enabled"):
-            self.put("basicAuthMechanism", "realm", _REALM)
-        self._convert_token_service()
+    def _convert_guards(self) -> None:
+        """Keep what protects more: the guard against brute force, and the forbidden operators."""
+        config = self.config
+        is_guarded = config.on("bruteForceAttackGuard")
+        if is_guarded:
+            old = ("bruteForceAttackGuard", "max-failed-attempts")
+            self._keep_lower(old, config.get(*old), old)
+        else:
+            what = "is on: 10 failed logins of an address within 10 s are followed by 429"
+            remedy = "set bruteForceAttackGuard.max-failed-attempts"
+            self.add(ReportList.MORE, "stricter-default", "bruteForceAttackGuard", what, remedy)
+        if is_guarded and config.get("bruteForceAttackGuard", "trust-x-forwarded-for"):
+            where = "bruteForceAttackGuard.trust-x-forwarded-for"
+            what = "docgraph counts failures by the address of the connection"
+            remedy = "name your proxies in core.trusted-proxies"
+            self.add(ReportList.MORE, "proxies", where, what, remedy)
+        self._join("filterOperatorsBlacklist", ("blacklist",))
+        self._join("aggregationSecurity", ("stageBlacklist", "operatorBlacklist"))
 
-    def _convert_token_service(self) -> None:
-        """Keep the path of the token service, and the answers of version 9."""
-        uri = self.config.get("authTokenService", "uri")
-        if not self.config.get("authTokenService", "enabled"):
+    def _join(self, section: str, options: Iterable[str]) -> None:
+        """Forbid what either of the two forbids."""
+        is_on = self.config.on(section)
+        if not is_on:
+            what = f"is off there; docgraph keeps it on with {self._show_lists(section, options)}"
+            remedy = f"set {section}.enabled to false if your clients need it"
+            self.add(ReportList.MORE, "stricter-default", section, what, remedy)
+        for option in options:
+            ours = self.find_default(section, option)
+            theirs = self.config.get(section, option) if is_on else ()
+            added = [one for one in ours if one not in (theirs or ())]
+            if is_on and added:
+                what = f"docgraph also forbids {', '.join(added)}"
+                remedy = f"set {section}.{option} if your clients need it"
+                self.add(ReportList.MORE, "stricter-default", f"{section}.{option}", what, remedy)
+            self.put(section, option, [*(theirs or ()), *added])
+
+    def _show_lists(self, section: str, options: Iterable[str]) -> str:
+        return ", ".join(one for option in options for one in self.find_default(section, option))
+
+    def _convert_rules(self) -> None:
+        """Convert the rules of the file, and keep their order."""
+        rules = self.load_list("fileAclAuthorizer", "permissions")
+        if rules is None or not self.config.get("fileAclAuthorizer", "enabled"):
             return
-        if uri != "/tokens":
-            self.put("authTokenService", "uri", uri)
-        if self.config.is_latest:
-            self.put("authTokenService", "oauth-style", True)
-            text = f"is set: {uri} and {uri}/cookie answer as before; a login needs the header "
-            text += "Authorization, forms are not read"
-            self.add(Fate.TAKEN, "authTokenService.oauth-style", text)
+        self.put("fileAclAuthorizer", "permissions", renumber(rules))
+        if self.config.on("mongoAclAuthorizer"):
+            self.put("acl", "order", "file-first")
 
-    def _convert_files(self) -> None:
-        """Convert users and rules in files of their own, and the order of the rules."""
-        users = self._load("fileRealmAuthenticator", "users")
-        if users is not None:
-            self.put("fileRealmAuthenticator", "users", users)
-        rules = self._load("fileAclAuthorizer", "permissions")
-        if rules is not None and self.config.get("fileAclAuthorizer", "enabled"):
-            self.put("fileAclAuthorizer", "permissions", renumber(rules))
-            text = "are renumbered: there the lowest priority is first, here the highest"
-            self.add(Fate.TAKEN, "fileAclAuthorizer.permissions", text)
+    def drop_rules(self, numbers: Collection[int]) -> None:
+        """Drop the file rules with these positions: docgraph does not start with them."""
+        section = self.sections.get("fileAclAuthorizer", {})
+        rules = [
+            rule
+            for number, rule in enumerate(section.get("permissions", ()))
+            if number not in numbers
+        ]
+        if section and numbers:
+            section["permissions"] = rules
+        if section and not rules:
+            self.sections["fileAclAuthorizer"] = {}
+        self.drop_disabled()
 
-    def _load(self, section: str, option: str) -> list[Any] | None:
+    def load_list(self, section: str, option: str) -> list[Any] | None:
+        """Return a list of the section or of its `conf-file`."""
         name = self.config.get(section, "conf-file")
         found = self.config.get(section, option)
-        if found is None and isinstance(name, str):
+        if isinstance(name, str) and self.config.get(section, "enabled"):
             file, where = self.directory / name, f"{section}.conf-file"
             content = to_plain(load_file(file, where, resolve_old_scalar))
             found = content.get(option) if isinstance(content, Mapping) else content
@@ -210,32 +212,22 @@ class Conversion:
             self.put("logging", "level", _LEVELS.get(level, level.lower()))
         if get("logging", "requests-log-mode") == 0:
             self.put("logging", "requests", False)
-        if get("authCookieSetter", "enabled"):
-            domain = get("authCookieSetter", "domain")
-            if domain != "localhost":
-                self.put("authCookieSetter", "domain", domain)
-            is_secure = bool(get("authCookieSetter", "secure"))
-            self.put("authCookieSetter", "secure", is_secure)
-        if get("https-listener", "keystore-path"):
-            text = "export certificate and key as PEM (openssl pkcs12) and set certificate and key"
-            self.add(Fate.MISSING, "https-listener.keystore-path", text)
+        mounts = get("mongo", "mongo-mounts")
+        if isinstance(mounts, list):
+            self.put("mongo", "mongo-mounts", list(map(_read_mount, mounts)))
+        if get("https-listener", "keystore-path") and get("https-listener", "enabled"):
+            what = "docgraph reads no Java keystore: the https listener is off"
+            remedy = "export certificate and key as PEM (openssl pkcs12), set certificate and key"
+            self.add(ReportList.MORE, "keystore", "https-listener.keystore-path", what, remedy)
             self.sections.get("https-listener", {}).pop("enabled", None)
-        if get("bruteForceAttackGuard", "trust-x-forwarded-for"):
-            text = "name the proxies in core.trusted-proxies"
-            self.add(Fate.MISSING, "bruteForceAttackGuard.trust-x-forwarded-for", text)
-        if self.config.is_set("static-resources", ""):
-            text = "serve the files with a web server or a CDN"
-            self.add(Fate.MISSING, "static-resources", text)
+        if self.config.sections.get("static-resources"):
+            what, remedy = "docgraph serves no files", "serve them with a web server or a CDN"
+            self.add(ReportList.ANSWERS, "not-supported", "static-resources", what, remedy)
         representation = get("mongo", "default-representation-format")
         if str(representation).upper() not in ("STANDARD", "S"):
-            text = "answers are in the standard representation; see the table in the guide"
-            self.add(Fate.MISSING, "mongo.default-representation-format", text)
-
-    def _set_compatible(self) -> None:
-        """Set the options that keep the behavior of RESTHeart; the guide names their risks."""
-        for (section, option), (value, text) in _COMPATIBLE.items():
-            self.put(section, option, value)
-            self.add(Fate.TAKEN, f"{section}.{option}", f"is set: {text}")
+            where, what = "mongo.default-representation-format", f"is {representation} there"
+            remedy = "let clients read the standard representation: an array of documents"
+            self.add(ReportList.ANSWERS, "not-supported", where, what, remedy)
 
     def drop_unneeded(self, needed: Collection[str]) -> None:
         """Drop the options that open something which nothing in the database relies on."""
@@ -244,21 +236,12 @@ class Conversion:
             if name in needed or (section == "authentication" and self._has_public_paths()):
                 continue
             self.sections.get(section, {}).pop(option, None)
-            self.remarks = [one for one in self.remarks if one.where != name]
         self.sections = {name: options for name, options in self.sections.items() if options}
 
     def _has_public_paths(self) -> bool:
         """Return whether the configuration itself admits anonymous callers."""
         is_full = self.config.get("fullAuthorizer", "enabled")
         return bool(is_full) and not self.config.get("fullAuthorizer", "authentication-required")
-
-    def _report_differences(self) -> None:
-        """Report defaults that differ and stay those of docgraph."""
-        if not self.config.get("bruteForceAttackGuard", "enabled"):
-            text = "is on: 10 failed logins of an address within 10 s are followed by 429"
-            self.add(Fate.CHANGED, "bruteForceAttackGuard", text)
-        text = "other origins may send no credentials until cors.allow-origins lists them"
-        self.add(Fate.CHANGED, "CORS", text)
 
     def move_to(self, db: str) -> None:
         """Use another database for documents, apps, users and rules."""
@@ -267,30 +250,60 @@ class Conversion:
         self.put("dbRealmAuthenticator", "users-db", db)
         self.put("dbAclAuthorizer", "acl-db", db)
 
-    def put(self, section: str, option: str, value: Any, *, was: str = "") -> None:
-        """Set an option of the new file."""
-        if value is not None and value != self._find_default(section, option):
-            self.sections.setdefault(section, {})[option] = value
+    def put(
+        self, section: str, option: str, value: Any, *, was: tuple[str, str] | None = None
+    ) -> None:
+        """Set an option of the new file, unless it is the default of docgraph."""
+        if was is not None:
             self.origins[section, option] = was
+        is_null = value is None and (section, option) not in _NULLABLE
+        if is_null or value == self.find_default(section, option):
+            self.sections.get(section, {}).pop(option, None)
+        else:
+            self.sections.setdefault(section, {})[option] = value
 
-    def _find_default(self, section: str, option: str) -> Any:
+    def get(self, section: str, option: str) -> Any:
+        """Return the value that docgraph would have."""
+        return self.sections.get(section, {}).get(option, self.find_default(section, option))
+
+    def find_default(self, section: str, option: str) -> Any:
+        """Return the default of docgraph, with lists as lists."""
         found = find_option(self.known, (section, option))
-        return _NO_DEFAULT if found is None else msgspec.to_builtins(found.default)
+        if found is None:
+            return _NO_DEFAULT
+        plain = msgspec.to_builtins(found.default)
+        return list(plain) if isinstance(plain, tuple) else plain
 
     def put_all(self, section: str, options: Mapping[str, Any]) -> None:
         """Set several options of a section."""
         for option, value in options.items():
             self.put(section, option, value)
 
-    def add(self, fate: Fate, where: str, text: str, *, shows_more: bool = False) -> None:
+    def add(
+        self, effect: ReportList, code: str, where: str, what: str, remedy: str, example: str = ""
+    ) -> None:
         """Add a line to the report."""
-        self.remarks.append(Remark(fate, where, text, shows_more))
+        self.remarks.append(Remark(effect, code, where, what, remedy, example))
 
 
 def _read_action(text: str) -> tuple[str, str]:
     """Return the action of a row of the table, and the option of docgraph that it names."""
     kind, _, target = text.partition(" ")
     return ("same", kind) if "/" in kind else (kind, target)
+
+
+def _show(value: Any) -> str:
+    return "unlimited" if value in _NO_LIMIT else str(value).lower()
+
+
+def _read_mount(mount: Any) -> Any:
+    """Return a mount whose paths begin with a slash; RESTHeart adds it."""
+    if not isinstance(mount, Mapping):
+        return mount
+    return {
+        key: f"/{value}" if isinstance(value, str) and value[:1] not in ("/", "*") else value
+        for key, value in mount.items()
+    }
 
 
 def renumber(rules: Sequence[Any]) -> list[Any]:
@@ -304,7 +317,7 @@ def renumber(rules: Sequence[Any]) -> list[Any]:
     renumbered = [
         {**rule, "priority": _FIRST_PRIORITY - place} for place, (_, rule) in enumerate(numbered)
     ]
-    # What is no rule stays, so that `config check` reports it.
+    # What is no rule stays, so that the check of the new file reports it.
     return [*renumbered, *(rule for rule in rules if not isinstance(rule, dict))]
 
 

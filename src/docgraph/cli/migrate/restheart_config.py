@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib.resources import files
@@ -19,22 +19,15 @@ from docgraph.config.config_tree import (
     read_entry,
 )
 from docgraph.config.parse import parse_yaml, resolve_scalar
-from docgraph.config.sources import load_file, read_text
+from docgraph.config.sources import read_text
 from docgraph.exchange import ConfigError, Problem
 
-# What version 8 has otherwise than version 9: it has JWT off and random tokens on.
-_DEFAULTS_OF_8: Final[Mapping[str, Mapping[str, Any]]] = {
-    "jwtAuthenticationMechanism": {"enabled": False},
-    "authCookieSetter": {"enabled": False},
-    "authCookieHandler": {"enabled": False},
-    "authCookieRemover": {"enabled": False},
-    "rndTokenManager": {"enabled": True},
-    "jwtTokenManager": {"enabled": False, "srv-uri": "/tokens"},
-    "authTokenService": {"uri": "/tokens"},
-    "aggregationSecurity": {"stageBlacklist": ["$out", "$merge"]},
-}
+# Sections that version 8 does not have.
+_SINCE_9: Final = ("jwtConfigProvider", "aggregationSecurity", "accountsConfig", "oauthConfig")
+_OLD: Final = 8
 _OLD_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9_]*")
 _OLD_BOOLEANS: Final = {"yes": True, "on": True, "no": False, "off": False}
+_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _SELECTOR: Final = re.compile(r"""\[\s*([\w-]+)\s*=\s*(?:'([^']*)'|"([^"]*)")\s*\]""")
 
 
@@ -46,41 +39,48 @@ class OptionAction(NamedTuple):
     remark: str = ""
 
 
+def _load_table(name: str) -> Any:
+    text = files(__package__).joinpath(name).read_text("utf-8")
+    node = parse_yaml(text, lambda line, column: Origin(name, line + 1)).node
+    assert node is not None  # noqa: S101 - it is part of the package
+    return to_plain(node)
+
+
 @cache
 def load_actions() -> Mapping[tuple[str, str], OptionAction]:
     """Return the table of all options by section and option; an option "" is the section."""
-    text = files(__package__).joinpath("restheart_options.yml").read_text("utf-8")
-    node = parse_yaml(text, lambda line, column: Origin("table", line + 1)).node
-    assert node is not None  # noqa: S101 - it is part of the package
     actions = {}
-    for section, options in to_plain(node).items():
+    for section, options in _load_table("restheart_options.yml").items():
         listed = options.items() if isinstance(options, dict) else [("", options)]
         for option, row in listed:
             actions[section, option] = OptionAction(*row)
     return actions
 
 
+@cache
+def load_defaults() -> Mapping[str, Mapping[str, Mapping[str, Any]]]:
+    """Return the defaults that differ from the default file of version 9."""
+    defaults: Mapping[str, Mapping[str, Mapping[str, Any]]] = _load_table("restheart_defaults.yml")
+    return defaults
+
+
 @dataclass(frozen=True)
 class RestheartConfig:
-    """The values that are set, and the defaults of the version for all others."""
+    """The values of the files, and those in effect where the files say nothing.
+
+    `is_shipped`: there are only overrides, so that the default file of the version applies.
+    """
 
     root: ConfigNode = EMPTY
+    version: int = 9
+    is_shipped: bool = False
+    name: str = "CONFIG"
 
     @cached_property
     def sections(self) -> Mapping[str, Any]:
         """The sections that are set, as plain values."""
         plain = to_plain(self.root)
         return plain if isinstance(plain, dict) else {}
-
-    @property
-    def is_latest(self) -> bool:
-        """Whether it is of version 9: only that has `jwtConfigProvider`."""
-        return "jwtConfigProvider" in self.sections
-
-    @property
-    def version(self) -> int:
-        """The major version."""
-        return 9 if self.is_latest else 8
 
     def is_set(self, section: str, option: str) -> bool:
         """Return whether a file or an override sets the option."""
@@ -94,28 +94,90 @@ class RestheartConfig:
         found = self.sections.get(section)
         if not option:
             return found
-        if isinstance(found, dict) and option in found:
-            return found[option]
-        if not self.is_latest and option in _DEFAULTS_OF_8.get(section, {}):
-            return _DEFAULTS_OF_8[section][option]
+        # Anything but a boolean in `enabled` is ignored there.
+        options = found if isinstance(found, dict) else {}
+        if option in options and (option != "enabled" or isinstance(options[option], bool)):
+            return options[option]
+        return self._find_default(section, option)
+
+    def on(self, section: str) -> bool:
+        """Return whether the plugin of the section is enabled."""
+        return self.get(section, "enabled") is not False
+
+    def _find_default(self, section: str, option: str) -> Any:
+        names = ["shipped-8"] if self.is_shipped else ["code-8", "code"]
+        for name in names:
+            defaults = load_defaults()[name].get(section, {})
+            if (self.version == _OLD or name == "code") and option in defaults:
+                return defaults[option]
         row = load_actions().get((section, option))
         return None if row is None else row.default
 
+    def locate(self, section: str, option: str) -> str:
+        """Return the position of the option in the old files; else of its section."""
+        node, place = self.root, self.name
+        for step in (section, option):
+            child = node.value.get(step) if isinstance(node.value, Mapping) else None
+            if child is None:
+                break
+            node, place = child, str(child.place)
+        return place
 
-def load_restheart(file: Path, overrides: Path | None, environment: str | None) -> RestheartConfig:
-    """Read the file and what overrides it; raise `ConfigError` with every mistake."""
-    root = _merge_keys(load_file(file, "CONFIG", resolve_old_scalar))
-    if not isinstance(root.value, Mapping):
-        raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
-    if overrides is not None and overrides.suffix == ".conf":
-        text = read_text(overrides, "--override")
-        root = _apply_entries(root, text, Origin(str(overrides)), lines=True)
-    elif overrides is not None:
-        loaded = load_file(overrides, "--override", resolve_old_scalar)
-        root = _apply_mapping(root, _merge_keys(loaded))
+
+def load_restheart(
+    file: Path | None,
+    overrides: Sequence[Path] = (),
+    environment: str | None = None,
+    version: int | None = None,
+) -> RestheartConfig:
+    """Read the file and what overrides it; raise `ConfigError` with every mistake.
+
+    Without a file the default file of RESTHeart applies, as it does there.
+    """
+    root = EMPTY if file is None else _load_mapping(file, "CONFIG")
+    if file is not None and any(name[:1] == "/" for name in _children(root)):
+        hint = f"give it as an override: docgraph migrate restheart -o {file}"
+        message = "this is an override file: its keys are paths"
+        raise ConfigError([Problem(str(file), "/", message, hint)])
+    for one in overrides:
+        if one.suffix == ".conf":
+            text = read_text(one, "--override")
+            root = _apply_entries(root, text, Origin(str(one)), lines=True)
+        else:
+            root = _apply_mapping(root, _load_mapping(one, "--override"))
     if environment:
         root = _apply_entries(root, environment, Origin("RHO"), lines=False)
-    return RestheartConfig(root)
+    if version is None:
+        since_9 = any(name in _children(root) for name in _SINCE_9)
+        version = 9 if since_9 or file is None else _OLD
+    name = "the default file of RESTHeart" if file is None else str(file)
+    return RestheartConfig(root, version, is_shipped=file is None, name=name)
+
+
+def _children(node: ConfigNode) -> Mapping[str, ConfigNode]:
+    return node.value if isinstance(node.value, Mapping) else {}
+
+
+def _load_mapping(file: Path, option: str) -> ConfigNode:
+    """Parse a YAML or JSON file; comments of `.jsonc` files become spaces."""
+    text = read_text(file, option)
+    if file.suffix == ".jsonc":
+        text = _COMMENT.sub(_blank, text)
+    parsed = parse_yaml(
+        text,
+        lambda line, column: Origin(str(file), line + 1, column + 1),
+        resolve=resolve_old_scalar,
+    )
+    if parsed.node is None or parsed.problems:
+        raise ConfigError(parsed.problems)
+    if not isinstance(parsed.node.value, Mapping):
+        raise ConfigError([Problem(str(file), "/", "not a mapping of sections")])
+    return _merge_keys(parsed.node)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """Return a text as it is, and a comment as spaces, so that positions stay."""
+    return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
 
 
 def _merge_keys(node: ConfigNode) -> ConfigNode:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
-from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
+from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.cli.migrate.convert import Fate, Remark
+from docgraph.cli.migrate.report import Remark, ReportList
 from docgraph.codec import name_id
 from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DocgraphError
@@ -18,9 +19,12 @@ from docgraph.graphql.apps.compiled_app import build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.sections import Graphql
 from docgraph.rest.properties import check_properties, find_idle
+from docgraph.rest.schema_checks import open_lane
+from docgraph.rest.schema_store import Schemas
 from docgraph.server.app import Docgraph
 from docgraph.store import Policy
 from docgraph.store.catalog import Catalog
+from docgraph.store.names import SCHEMA_STORE
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
 
@@ -28,6 +32,9 @@ _MAX_READ: Final = 10_000  # documents of each collection
 _LIMIT_MS: Final = 30_000
 _PROPERTIES: Final = "_properties"
 _MAX_NAMED: Final = 10
+_CORRECT: Final = "correct it before you switch over"
+# Conditions that are never true there, and work here.
+_IDLE_THERE: Final = re.compile(r"bson-request-prop-equals|equals\s*[(\[]\s*@qparams\s*\[")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +63,9 @@ class StoredSurvey:
             catalog = Catalog(self.app.store, self.app.plugins.values["generations"], ttl=0.0)
             databases = await catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
         for db in databases:
-            remarks += check_stored_properties(db, await self._read(db, _PROPERTIES), policy)
+            properties = await self._read(db, _PROPERTIES)
+            remarks += check_stored_properties(db, properties, policy)
+            remarks += await self._check_schemas(db, properties)
         return remarks + self._cut
 
     async def _check_views(self) -> list[Remark]:
@@ -64,10 +73,40 @@ class StoredSurvey:
         comparison = self.app.plugins.find("accessExplain").explainer.comparison
         rules = await self.app.plugins.values["acl-rules"].find_all()
         return [
-            Remark(Fate.CHANGED, f"permission {one.rule}", f"{flaw.where} {flaw.what}; {flaw.hint}")
+            Remark(
+                ReportList.MORE,
+                "view",
+                f"permission {one.rule}",
+                f"{flaw.where} {flaw.what}",
+                flaw.hint or _CORRECT,
+            )
             for one in await comparison.find_view_warnings(rules)
             if one.other is None and (flaw := one.describe())
         ]
+
+    async def _check_schemas(self, db: str, properties: Sequence[Document]) -> list[Remark]:
+        """Return the JSON schemas that cannot work, and the collections that name one."""
+        values = self.app.plugins.values
+        schemas = Schemas(
+            self.app.store, values["generations"], open_lane(values["blocking"]), ttl=0.0
+        )
+        places = {
+            f"schema {db}/{name_id(one['_id'])}": (db, one["_id"])
+            for one in await self._read(db, SCHEMA_STORE)
+        }
+        for document in properties:
+            setting = document.get("jsonSchema")
+            if isinstance(setting, dict) and setting.get("schemaId") is not None:
+                store = setting.get("schemaStoreDb", db)
+                places[f"{_name_place(db, document)}/jsonSchema"] = (store, setting["schemaId"])
+        remarks = []
+        for where, key in places.items():
+            try:
+                await schemas.find(*key)
+            except DocgraphError as error:
+                remedy = error.hint or _CORRECT
+                remarks.append(Remark(ReportList.MORE, "schema", where, error.message, remedy))
+        return remarks
 
     async def _read(self, db: str, collection: str) -> list[Document]:
         deadline = Deadline.after_ms(_LIMIT_MS)
@@ -76,34 +115,102 @@ class StoredSurvey:
         )
         if len(found) > _MAX_READ:
             text = f"only the first {_MAX_READ} documents were compared"
-            self._cut.append(Remark(Fate.CHANGED, f"{db}.{collection}", text, shows_more=True))
+            where, remedy = f"{db}.{collection}", "compare the others yourself"
+            self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy))
         return list(found[:_MAX_READ])
 
 
 def check_rules(
     documents: Sequence[Document], policy: Policy, source: RuleOrigin = RuleOrigin.DATABASE
 ) -> Iterator[Remark]:
-    """Yield rules that docgraph does not accept, and those that apply to more callers here."""
+    """Yield rules that docgraph does not accept, and those that decide otherwise here."""
     knowledge = Knowledge(frozenset(BUILT_IN), policy)
+    narrowing: list[str] = []
+    bound: list[str] = []
     for number, document in enumerate(documents):
         rule = read_rule(document, source, knowledge)
         where = f"permission {name_id(document.get('_id'))}"
         if source is RuleOrigin.FILE:
             where = f"fileAclAuthorizer.permissions[{number}]"
         if not isinstance(rule, Rule):
-            text = f"is not used until it is corrected: {describe_flaw(rule[0])}"
             # Another rule may admit the same requests without the filters of this one.
-            yield Remark(Fate.CHANGED, where, text, shows_more=_narrows(document))
-        elif UNAUTHENTICATED in rule.roles:
-            text = "also applies to authenticated callers whom no rule for their roles admits"
-            option = "authentication.anonymous-fallback"
-            yield Remark(Fate.CHANGED, where, text, shows_more=True, needs=option)
+            effect = ReportList.LESS if _narrows(document) else ReportList.MORE
+            text = f"is not used until it is corrected: {'; '.join(map(describe_flaw, rule))}"
+            yield Remark(effect, "rule-not-used", where, text, _CORRECT, _show(document))
+            continue
+        yield from _compare_rule(rule, document, where)
+        if rule.conditions.read_filter is not None or rule.conditions.project_response:
+            narrowing.append(where)
+        merge = rule.conditions.merge_request
+        if rule.conditions.variables or (merge is not None and merge.names):
+            bound.append(where)
+    yield from _describe_filters(narrowing, bound)
 
 
-def check_file_rules(rules: Sequence[Any]) -> list[Remark]:
+def _compare_rule(rule: Rule, document: Mapping[str, Any], where: str) -> Iterator[Remark]:
+    """Yield why a valid rule admits more requests here."""
+    example = _show(document)
+    if UNAUTHENTICATED in rule.roles:
+        text = "also applies to authenticated callers whom no rule for their roles admits"
+        option = "authentication.anonymous-fallback"
+        remedy = "accept it, or narrow the predicate to what every caller may do"
+        yield Remark(ReportList.LESS, "public-rule", where, text, remedy, example, option)
+    never = []
+    if AUTHENTICATED in rule.roles:
+        never.append(f"no caller has the role {AUTHENTICATED} there")
+    if rule.source is RuleOrigin.DATABASE and "roles" not in document:
+        never.append("a stored rule needs roles there, and role is not read")
+    if _IDLE_THERE.search(rule.predicate.text):
+        never.append("its predicate is never true there")
+    if never:
+        text = f"never matched, and does here: {'; '.join(never)}"
+        remedy = "remove the rule, or accept it if it is meant"
+        yield Remark(ReportList.LESS, "idle-rule", where, text, remedy, example)
+
+
+def _describe_filters(narrowing: Sequence[str], bound: Sequence[str]) -> Iterator[Remark]:
+    if narrowing:
+        text = (
+            "their readFilter and projectResponse also apply to aggregations and change streams; "
+            "filter and sort by a hidden property are 403"
+        )
+        remedy = "give callers who need more a rule without the filter"
+        yield Remark(ReportList.MORE, "filtered-reads", _name_some(narrowing), text, remedy)
+    if bound:
+        text = "a variable without a value in readFilter or mergeRequest is 403; there it is null"
+        remedy = "give users the property that the variable names"
+        yield Remark(ReportList.MORE, "unbound-variable", _name_some(bound), text, remedy)
+
+
+def _show(document: Mapping[str, Any]) -> str:
+    roles = ", ".join(_list_roles(document)) or "no role"
+    return f"{roles}: {' '.join(str(document.get('predicate')).split())}"
+
+
+def _name_some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+    return f"{', '.join(names[:_MAX_NAMED])}{more}"
+
+
+class FileRulesSurvey(NamedTuple):
+    """The differences of file rules, and the positions of those that cannot be read."""
+
+    remarks: list[Remark]
+    unreadable: frozenset[int]
+
+
+def check_file_rules(rules: Sequence[Any]) -> FileRulesSurvey:
     """Return the differences of the rules in the configuration; other values are left out."""
     documents = [rule for rule in rules if isinstance(rule, dict)]
-    return list(check_rules(documents, Policy(), RuleOrigin.FILE))
+    knowledge = Knowledge(frozenset(BUILT_IN), Policy())
+    unreadable = (
+        number
+        for number, document in enumerate(documents)
+        if not isinstance(read_rule(document, RuleOrigin.FILE, knowledge), Rule)
+    )
+    return FileRulesSurvey(
+        list(check_rules(documents, Policy(), RuleOrigin.FILE)), frozenset(unreadable)
+    )
 
 
 def _narrows(document: Mapping[str, Any]) -> bool:
@@ -122,11 +229,10 @@ def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Itera
         if len(roles_with_rules.intersection(_list_roles(person))) > 1
     ]
     if found:
-        names = ", ".join(found[:_MAX_NAMED])
-        more = f" and {len(found) - _MAX_NAMED} more" if len(found) > _MAX_NAMED else ""
         option = "acl.first-role-wins"
         text = f"have several roles with rules: {option} keeps the order of the roles"
-        yield Remark(Fate.TAKEN, f"users {names}{more}", text, needs=option)
+        where = f"users {_name_some(found)}"
+        yield Remark(ReportList.KEPT, "roles", where, text, "", needs=option)
 
 
 def _list_roles(document: Mapping[str, Any]) -> list[str]:
@@ -145,15 +251,15 @@ def check_apps(
             app = build_app(decode_definition(document), settings, policy=policy, is_stored=True)
         except DocgraphError as error:
             text = f"answers 400 until it is corrected: {error.message}"
-            yield Remark(Fate.CHANGED, where, text)
+            yield Remark(ReportList.ANSWERS, "app", where, text, error.hint or _CORRECT)
             continue
         if app.problems:
             text = f"is served without its invalid parts: {'; '.join(map(str, app.problems))}"
-            yield Remark(Fate.CHANGED, where, text)
+            yield Remark(ReportList.ANSWERS, "app", where, text, _CORRECT)
         if isinstance(app.definition.id, str) and app.definition.uri != app.definition.id:
             option = "graphql.serve-by-id"
             text = f"is served at {app.definition.uri}, and under its _id by {option}"
-            yield Remark(Fate.TAKEN, where, text, needs=option)
+            yield Remark(ReportList.KEPT, "two-paths", where, text, "", needs=option)
 
 
 def check_stored_properties(
@@ -161,12 +267,21 @@ def check_stored_properties(
 ) -> Iterator[Remark]:
     """Yield aggregations, streams, schemas and other properties that docgraph does not accept."""
     for document in documents:
-        name = str(document.get("_id", ""))
-        is_collection = name.startswith(f"{_PROPERTIES}.")
-        where = f"{db}/{name.removeprefix(f'{_PROPERTIES}.')}" if is_collection else db
+        where = _name_place(db, document)
+        is_collection = where != db
         try:
             check_properties(document, db=db, policy=policy, of_collection=is_collection)
         except DocgraphError as error:
-            yield Remark(Fate.MISSING, where, error.message)
+            faults = error.details if isinstance(error.details, list) else [error.message]
+            text, remedy = "; ".join(map(str, faults)), error.hint or _CORRECT
+            yield Remark(ReportList.MORE, "properties", where, text, remedy)
         for text in find_idle(document) if is_collection else ():
-            yield Remark(Fate.MISSING, where, text)
+            remedy = "remove it when your clients no longer rely on it"
+            yield Remark(ReportList.ANSWERS, "idle-property", where, text, remedy)
+
+
+def _name_place(db: str, document: Mapping[str, Any]) -> str:
+    """Return the database or the collection whose properties the document has."""
+    name = str(document.get("_id", ""))
+    prefix = f"{_PROPERTIES}."
+    return f"{db}/{name.removeprefix(prefix)}" if name.startswith(prefix) else db

@@ -1,0 +1,106 @@
+"""The report of a migration: three lists of differences, and those that the operator accepted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import click
+
+from docgraph.cli.terminal import notice, print_json
+
+
+class ReportList(Enum):
+    """The list that a difference belongs to, in the order of the report."""
+
+    LESS = "less is protected than before"
+    MORE = "more is refused than before"
+    ANSWERS = "answers differ"
+    KEPT = "the same as before"  # not printed: it names an option that keeps the old behavior
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """One line of the report.
+
+    `code` names the kind of difference. `needs` is the option that keeps the old behavior, such as
+    `graphql.serve-by-id`.
+    """
+
+    effect: ReportList
+    code: str
+    where: str
+    what: str
+    remedy: str
+    example: str = ""
+    needs: str = ""
+
+    @property
+    def id(self) -> str:
+        """The name for `--accept`; the same in every run."""
+        where = re.sub(r"\s+", "_", self.where)
+        return f"{self.code}:{where}"
+
+
+def find_open(remarks: Iterable[Remark], accepted: Collection[str]) -> list[Remark]:
+    """Return the lines of the first list that were not accepted."""
+    return [one for one in remarks if one.effect is ReportList.LESS and one.id not in accepted]
+
+
+def check_accepted(remarks: Iterable[Remark], accepted: Collection[str]) -> None:
+    """Raise a usage error for accepted names that the first list does not have."""
+    known = {one.id for one in remarks if one.effect is ReportList.LESS}
+    unknown = sorted(set(accepted) - known)
+    if unknown:
+        names = f"it has {', '.join(sorted(known))}" if known else "it is empty"
+        raise click.UsageError(f"--accept {unknown[0]}: the first list does not have it; {names}")
+
+
+def print_report(remarks: Sequence[Remark], accepted: Collection[str], *, as_json: bool) -> None:
+    """Print the three lists in their order."""
+    lists = [one for one in ReportList if one is not ReportList.KEPT]
+    if as_json:
+        rows = [
+            {
+                "list": effect.value,
+                "id": one.id,
+                "where": one.where,
+                "what": one.what,
+                "example": one.example,
+                "remedy": one.remedy,
+                "accepted": one.id in accepted,
+            }
+            for effect in lists
+            for one in remarks
+            if one.effect is effect
+        ]
+        print_json(rows)
+        return
+    for line in _list_lines(remarks, accepted, lists):
+        click.echo(line)
+
+
+def _list_lines(
+    remarks: Sequence[Remark], accepted: Collection[str], lists: Sequence[ReportList]
+) -> Iterator[str]:
+    for effect in lists:
+        found = [one for one in remarks if one.effect is effect]
+        yield f"{effect.value.capitalize()}: {len(found) or 'nothing'}"
+        for one in found:
+            mark = " (accepted)" if one.id in accepted else ""
+            yield f"  {one.where}: {one.what}{mark}"
+            if one.example:
+                yield f"    example: {one.example}"
+            yield f"    remedy: {one.remedy}"
+            if effect is ReportList.LESS and not mark:
+                yield f"    accept: --accept '{one.id}'"
+        yield ""
+
+
+def explain_open(found: Sequence[Remark]) -> None:
+    """Say on stderr what is left to accept."""
+    notice(f"{len(found)} lines of the first list are not accepted:")
+    for one in found:
+        notice(f"  --accept '{one.id}'")
