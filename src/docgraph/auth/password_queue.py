@@ -95,12 +95,15 @@ class PasswordQueue:
         """Record how long a password check took."""
         self._check_seconds += (seconds - self._check_seconds) * _WEIGHT
 
-    def foresee(self, key: bytes) -> float:
-        """Return the seconds until this check ends; if it does not wait, it is running."""
+    def foresee(self, key: bytes, is_known: Callable[[bytes], bool]) -> float:
+        """Return the seconds until this check ends; if it does not wait, it is running.
+
+        Checks whose result is known take no time: another worker has made them.
+        """
         own = next((one for one in self._heap if one.key == key), None)
         if own is None:
             return self._check_seconds
-        return self._foresee(sum(one < own for one in self._heap))
+        return self._foresee(sum(one < own and not is_known(one.key) for one in self._heap))
 
     def _foresee(self, before: int) -> float:
         """Return the seconds until a check ends that waits behind so many others."""

@@ -171,7 +171,7 @@ class BcryptPasswords:
                     async with asyncio.timeout(longest):
                         await self._verified.get(key, load)
         except TimeoutError:
-            raise reject_login(self._queue.foresee(key)) from None
+            raise reject_login(self._queue.foresee(key, self._is_verified)) from None
 
     async def _check(self, check: _Check, key: bytes) -> bool:
         outcome = None

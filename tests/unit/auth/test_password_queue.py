@@ -79,8 +79,10 @@ async def test_no_check_waits_forever() -> None:
 async def test_a_rejection_has_the_expected_wait() -> None:
     checks = Checks(seconds=2.0)
     await checks.add(*((f"u{number}-", f"A{number}") for number in range(5)))
-    waits = [checks.queue.foresee(f"u{number}-{number}".encode()) for number in range(5)]
+    keys = [f"u{number}-{number}".encode() for number in range(5)]
+    waits = [checks.queue.foresee(key, lambda _: False) for key in keys]
     assert waits == [2, 4, 6, 8, 10]  # the first one is running
+    assert checks.queue.foresee(keys[4], keys[1:3].__contains__) == 6  # another worker made two
     assert dict(reject_login(3.2).headers)["Retry-After"] == "4"
     await checks.finish()
 
@@ -93,7 +95,7 @@ async def test_the_forecast_follows_the_pace() -> None:
     for _ in range(2):
         checks._may_end.release()
     await asyncio.gather(*checks.tasks[:2])
-    assert checks.queue.foresee(b"u4-4") == 2 * 0.5 + 2
+    assert checks.queue.foresee(b"u4-4", lambda _: False) == 2 * 0.5 + 2
     await checks.finish()
 
 
