@@ -89,7 +89,7 @@ async def test_nothing_of_listeners_remains_in_memory_after_they_left(
     before = await count_parts(Counter())  # of other tests
     await listen_and_leave(service, by, before)
     await until(lambda: left_behind(service), (0, 0, 0))
-    await until(lambda: count_parts(before), Counter())
+    await until(lambda: count_parts(before), Counter[str]())
 
 
 async def listen_and_leave(service: Service, by: str, before: Counter[str]) -> None:
