@@ -64,7 +64,7 @@ OTHERS = {
     "runtime/allocations.py": "for the modules that call it",
     "store/views.py": "a function of its own",
     "auth/tokens/claim_warnings.py": "rules that are stored",
-    "store/trials.py": "a function of its own",
+    "store/collection_stats.py": "a function of its own",
     "workbench/infer/yaml_additions.py": "mappings that `workbench/requests.py` has parsed before",
     "workbench/requests.py": "named with `workbench/requests.py`, which calls it",
 }

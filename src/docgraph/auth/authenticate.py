@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from docgraph.auth.password_queue import current_login
+from docgraph.auth.password_queue import set_login
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
 from docgraph.observe import emit
@@ -43,7 +43,7 @@ class AuthenticateStage:
 
     async def authenticate(self, exchange: Exchange) -> Authentication:
         """Try each mechanism until one accepts."""
-        current_login.set(exchange)
+        set_login(exchange)
         for mechanism in self._mechanisms:
             outcome = await mechanism.authenticate(exchange)
             if outcome is ABSENT:  # the usual result of most mechanisms

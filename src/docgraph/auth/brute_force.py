@@ -18,7 +18,6 @@ ask again and learn from the time of the answer: so a wrong password counts then
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import math
 from typing import ClassVar, Final, NamedTuple, cast
 from weakref import WeakValueDictionary, finalize
@@ -36,14 +35,13 @@ from docgraph.auth.tokens.token import find_manager
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Answer, Exchange
 from docgraph.exchange.errors import TooManyRequests
+from docgraph.exchange.hosts import group_address
 from docgraph.observe import emit
 from docgraph.observe.events import LoginsBlocked
 from docgraph.plugins.kinds import Interceptor, Point
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Instance, LoadingCache, WindowCounters
 from docgraph.runtime.instance import SLOW_LOGINS
-
-_IPV6_CUSTOMER: Final = 64  # the bits of an address that one customer cannot choose
 
 
 class GuessCounts(NamedTuple):
@@ -151,19 +149,6 @@ class Attempt:
         """Withdraw the guess now: the attempt is not made."""
         if self._release is not None:
             self._release()
-
-
-def group_address(address: str) -> str:
-    """Return the address, or for IPv6 its network: a customer has more addresses than attempts."""
-    try:
-        parsed = ipaddress.ip_address(address.split("%", 1)[0])
-    except ValueError:
-        return address  # a Unix socket has none
-    if isinstance(parsed, ipaddress.IPv4Address):
-        return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
-    return str(ipaddress.ip_network((parsed, _IPV6_CUSTOMER), strict=False))
 
 
 NAME: Final = "bruteForceAttackGuard"

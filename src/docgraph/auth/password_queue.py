@@ -15,8 +15,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import count
-from math import ceil, inf
+from math import ceil
 from typing import Final, TypeVar
+from weakref import ref
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.errors import Overloaded
@@ -25,10 +26,23 @@ T = TypeVar("T")
 
 QUEUE: Final = 256
 _WEIGHT: Final = 0.2  # of the newest check in the duration of one
+_TURNS: Final = 64  # after which the older half of them counts less in the pace
 _REFUSAL: Final = "too many logins are waiting"
 
-# The request whose credentials are being checked; `Authenticator.verify` does not get it.
-current_login: ContextVar[Exchange | None] = ContextVar("current_login", default=None)
+# The request whose credentials are being checked; `Authenticator.verify` does not get it. It is a
+# weak reference: connections to the database that are opened meanwhile have a copy of the context.
+_login: ContextVar[ref[Exchange] | None] = ContextVar("login", default=None)
+
+
+def set_login(exchange: Exchange) -> None:
+    """Set the request whose credentials are checked from now on."""
+    _login.set(ref(exchange))
+
+
+def find_login() -> Exchange | None:
+    """Return the request whose credentials are being checked, if it is one."""
+    login = _login.get()
+    return None if login is None else login()
 
 
 def reject_login(seconds: float) -> Overloaded:
@@ -59,9 +73,9 @@ class PasswordQueue:
         self, width: int, seconds: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._width = width
-        self._seconds = seconds  # that a turn takes; short if another worker knows the result
         self._check_seconds = seconds
         self._clock = clock
+        self._since, self._ended = 0.0, 0  # turns that ended since then, without a pause
         self._running = 0
         self._tag = 0  # of the check that began last
         self._last: dict[str, int] = {}  # the last tag of each user and address that waits
@@ -71,33 +85,46 @@ class PasswordQueue:
     async def run(self, key: bytes, shares: Sequence[str], check: Callable[[], Awaitable[T]]) -> T:
         """Return the result of `check` after its turn has come; raise `Overloaded` without one."""
         await self._enter(key, tuple(shares))
-        began = self._clock()
         try:
             return await check()
         finally:
-            self._seconds += (self._clock() - began - self._seconds) * _WEIGHT
+            self._count_turn()
             self._leave()
 
     def record(self, seconds: float) -> None:
         """Record how long a password check took."""
         self._check_seconds += (seconds - self._check_seconds) * _WEIGHT
 
-    def foresee(self, key: bytes, shares: Sequence[str]) -> float:
-        """Return the seconds until this check ends, which may not be in the queue yet."""
+    def foresee(self, key: bytes, is_known: Callable[[bytes], bool]) -> float:
+        """Return the seconds until this check ends; if it does not wait, it is running.
+
+        Checks whose result is known take no time: another worker has made them.
+        """
         own = next((one for one in self._heap if one.key == key), None)
-        place = (self._find_tag(shares), inf) if own is None else (own.tag, own.number)
-        return self._foresee(sum((one.tag, one.number) < place for one in self._heap))
+        if own is None:
+            return self._check_seconds
+        return self._foresee(sum(one < own and not is_known(one.key) for one in self._heap))
 
     def _foresee(self, before: int) -> float:
-        """Return the seconds until a check ends that has so many others before it."""
-        rounds = 0 if self._running < self._width else ceil((before + 1) / self._width)
-        return rounds * self._seconds + self._check_seconds
+        """Return the seconds until a check ends that waits behind so many others."""
+        busy = self._clock() - self._since
+        turn = busy / self._ended if self._ended else self._check_seconds / self._width
+        return (before + 1) * turn + self._check_seconds
+
+    def _count_turn(self) -> None:
+        """Count a turn for the pace: many are short, since another worker has the result."""
+        self._ended += 1
+        if self._ended >= _TURNS:
+            self._since += (self._clock() - self._since) / 2
+            self._ended //= 2
 
     def _find_tag(self, shares: Sequence[str]) -> int:
         return 1 + max(self._tag, *(self._last.get(share, 0) for share in shares))
 
     async def _enter(self, key: bytes, shares: tuple[str, ...]) -> None:
         if self._running < self._width:
+            if not self._running:
+                self._since, self._ended = self._clock(), 0
             self._running += 1
             return
         tag = self._find_tag(shares)

@@ -23,9 +23,11 @@ from typing import Any, Final, NamedTuple
 import bcrypt
 
 from docgraph.auth.authenticators.sections import BCRYPT_HASH, MAX_COST
-from docgraph.auth.brute_force import group_address, keep_guess
-from docgraph.auth.password_queue import PasswordQueue, current_login, reject_login
+from docgraph.auth.brute_force import keep_guess
+from docgraph.auth.password_queue import PasswordQueue, find_login, reject_login
+from docgraph.exchange import Exchange
 from docgraph.exchange.errors import RequestError
+from docgraph.exchange.hosts import group_address
 from docgraph.runtime import (
     AFTER_READ,
     Blocking,
@@ -41,6 +43,7 @@ from docgraph.runtime.shared_results import ResultState, SharedResults
 MAX_BYTES: Final = 72  # bcrypt ignores further bytes
 _QUEUE: Final = 32
 _LONGEST_WAIT: Final = 5.0  # seconds; longer would look as if the database were unavailable
+_RESERVE: Final = 5.0  # seconds of the patience for users and rules, which are read after the wait
 _SECONDS: Final = 0.25  # of a check of cost 12, before one was measured
 # Seconds until another worker repeats a check whose worker was killed, for which a right password
 # is known to the other workers, and for which a wrong one is reported to those that wait for it.
@@ -154,37 +157,38 @@ class BcryptPasswords:
         return True
 
     async def _wait(self, key: bytes, check: _Check) -> None:
-        """Wait for the result, but not too long: the check continues, and has its result later.
+        """Wait for the result while the request may; the check continues, and has it later.
 
-        Callers whose wait would be too long are rejected immediately.
+        No login is rejected before: a forecast can be wrong, and a wait ends with the result.
         """
-        login, load = current_login.get(), partial(self._check, check)
+        login = find_login()
+        load = partial(self._check, check, login)
         if login is None:
             await self._verified.get(key, load)
             return
-        # The other half is for users and rules, which are read before and after.
-        longest = (login.deadline.find_patience(_LONGEST_WAIT) or 0.0) / 2
-        foreseen = self._queue.foresee(key, check.shares)
+        patience = login.deadline.find_patience(None)
+        longest = None if patience is None else patience - min(_RESERVE, patience / 2)
         try:
             async with login.outside_queue():
                 with login.deadline.waiting():
-                    async with asyncio.timeout(longest if foreseen <= longest else 0):
+                    async with asyncio.timeout(longest):
                         await self._verified.get(key, load)
         except TimeoutError:
-            if foreseen <= longest:
-                foreseen = self._queue.foresee(key, check.shares)
-            raise reject_login(foreseen) from None
+            raise reject_login(self._queue.foresee(key, self._is_verified)) from None
 
-    async def _check(self, check: _Check, key: bytes) -> bool:
+    async def _check(self, check: _Check, login: Exchange | None, key: bytes) -> bool:
+        """Return True, or raise the error for a wrong password: only right ones are cached.
+
+        A wrong one counts as a guess even if its caller has left.
+        """
         outcome = None
         while outcome is None:
             run = partial(run_blocking, self._lane, self._match_once, check, key)
             outcome = await self._queue.run(key, check.shares, run)
             if outcome is None:
                 outcome = await self._await_other(key)
-        # Raised, not returned: the cache stores results, and must not store wrong passwords.
         if not outcome:
-            keep_guess(current_login.get())
+            keep_guess(login)
             raise _WrongPasswordError
         return True
 
@@ -223,7 +227,7 @@ class _Check(NamedTuple):
 
 
 def _find_address() -> tuple[str, ...]:
-    login = current_login.get()
+    login = find_login()
     client = None if login is None else login.request.connection.client
     return () if client is None else (f"address {group_address(client[0])}",)
 

@@ -109,7 +109,7 @@ class Transaction(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Exchange:
     """One request with its response; the pipeline stores the results of its stages here.
 

@@ -1,4 +1,4 @@
-"""Names of this server in `Host`.
+"""Hosts and addresses: names of this server in `Host`, and addresses of callers.
 
 A page cannot choose the `Host` that its browser sends. It exposes a page of another site whose name
 resolves to this machine (DNS rebinding).
@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
-from ipaddress import ip_address
+from functools import lru_cache
+from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 _LARGEST_PORT: Final = 65_535
+_IPV6_CUSTOMER: Final = 64  # the bits of an address that one customer cannot choose
 
 
 class _Host(NamedTuple):
@@ -46,6 +48,20 @@ def is_loopback(address: str) -> bool:
     with suppress(ValueError):
         return ip_address(address).is_loopback
     return False
+
+
+@lru_cache(maxsize=4096)
+def group_address(address: str) -> str:
+    """Return the address, or for IPv6 its network: a customer has more addresses than any share."""
+    try:
+        parsed = ip_address(address.split("%", 1)[0])
+    except ValueError:
+        return address  # a Unix socket has none
+    if isinstance(parsed, IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ip_network((parsed, _IPV6_CUSTOMER), strict=False))
 
 
 def _read_host(text: str) -> _Host | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import DocgraphError, TooManyRequests
-from docgraph.exchange.hosts import KnownHosts
+from docgraph.exchange.hosts import KnownHosts, group_address
 from docgraph.exchange.origin import RequestOrigin, spell_origin
 from docgraph.mcp.sections import Mcp
 from docgraph.runtime import WindowCounters

@@ -22,6 +22,7 @@ from typing import Final, Protocol
 from docgraph.exchange import Account
 from docgraph.exchange.close_reason import FAILED, CloseReason
 from docgraph.exchange.errors import TooManyRequests
+from docgraph.exchange.hosts import group_address
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.shared_memory import Generation, Generations
@@ -211,7 +212,7 @@ class StreamLimits:
         if account is not None:
             keys.append((("user", account.name), self._per_user))
         if client is not None:
-            keys.append((("address", client[0]), self._per_address))
+            keys.append((("address", group_address(client[0])), self._per_address))
         for (kind, name), most in keys:
             if self._taken[kind, name] >= most:
                 raise TooManyRequests(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,6 +12,12 @@ from typing import Any
 import pytest
 from wsproto.events import Event, Ping, Pong, TextMessage
 
+from docgraph.events.audiences import Audience, Channel
+from docgraph.events.event_log import EventLog, LogReader
+from docgraph.events.event_shapes import EventShape
+from docgraph.events.service import EventChunks
+from docgraph.events.stream_client import Client
+from docgraph.events.subscription_key import StreamSession
 from docgraph.observe.engine_events import StreamClient
 from docgraph.observe.events import ConnectionsUsed
 from tests.connections import Peer, build_request
@@ -30,6 +38,16 @@ STREAMS = [
     {"uri": "above", "stages": [{"$match": {"fullDocument.n": {"$gt": {"$var": "n"}}}}]},
     *({"uri": f"is{n}", "stages": [{"$match": {"fullDocument.n": n}}]} for n in range(9)),
 ]
+PARTS = {
+    StreamSession,
+    Audience,
+    Channel,
+    Client,
+    EventChunks,
+    EventLog,
+    EventShape,
+    LogReader,
+}
 TIGHT: Document = {
     "events": {
         "max-cursors": 3,
@@ -62,6 +80,36 @@ async def left_behind(service: Service) -> tuple[int, int, int]:
     plugin = service.app.plugins.find("events")
     streams = plugin._streams
     return len(plugin._hub._sources), len(streams._places._taken), len(plugin._renewals.sessions)
+
+
+async def test_nothing_of_listeners_remains_in_memory_after_they_left(
+    service: Service, by: str
+) -> None:
+    """Each has a channel and a shape of its own, and gets an event."""
+    before = await count_parts(Counter())  # of other tests
+    await listen_and_leave(service, by, before)
+    await until(lambda: left_behind(service), (0, 0, 0))
+    await until(lambda: count_parts(before), Counter[str]())
+
+
+async def listen_and_leave(service: Service, by: str, before: Counter[str]) -> None:
+    """Return without a reference to the listeners: their transports refer to the server."""
+    async with AsyncExitStack() as stack:
+        listeners = []
+        for number in range(4):
+            path = f"/notes/_streams/by?avars=%7B%22n%22:{number}%7D"
+            listeners.append(await stack.enter_async_context(listen(service, path, ADA, by=by)))
+        assert (await count_parts(before))[Channel.__qualname__] == len(listeners)
+        for number, listener in enumerate(listeners):
+            service.insert("notes", {"_id": number, "n": number})
+            assert (await listener.next())["documentKey"] == {"_id": number}
+
+
+async def count_parts(before: Counter[str]) -> Counter[str]:
+    """Count the objects that exist for listeners, by type, in addition to those before."""
+    gc.collect()
+    known = (type(one).__qualname__ for one in gc.get_objects() if type(one) in PARTS)
+    return Counter(known) - before
 
 
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(

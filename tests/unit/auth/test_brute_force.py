@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pytest
 
-from docgraph.auth.brute_force import FailedLogins, LoginGuard, SuccessfulLogins, group_address
+from docgraph.auth.brute_force import FailedLogins, LoginGuard, SuccessfulLogins
 from docgraph.auth.sections import BruteForceAttackGuard
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import Account, Connection, Exchange, Headers, Request, StartupError
@@ -272,21 +272,6 @@ async def test_the_window_slides(instance: Instance) -> None:
         for door.now in (30, 60, 120):  # seconds
             outcomes.append(await door.login("ada", "right"))
     assert outcomes == [429, 429, 200]
-
-
-@pytest.mark.parametrize(
-    ("address", "group"),
-    [
-        ("192.0.2.1", "192.0.2.1"),
-        ("::ffff:192.0.2.1", "192.0.2.1"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("", ""),
-        ("unix", "unix"),
-    ],
-)
-def test_addresses_that_one_customer_can_choose_from_count_as_one(address: str, group: str) -> None:
-    assert group_address(address) == group
 
 
 async def test_the_guard_does_not_start_without_those_who_tell_it_how_logins_went(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextvars import copy_context
 
 import pytest
 
 from docgraph.auth import password_queue as module
-from docgraph.auth.password_queue import PasswordQueue, reject_login
+from docgraph.auth.password_queue import PasswordQueue, find_login, reject_login, set_login
+from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import Overloaded
 
 pytestmark = pytest.mark.anyio
@@ -18,7 +20,8 @@ class Checks:
     """Checks that end one by one, when the test says so."""
 
     def __init__(self, seconds: float = 2.0) -> None:
-        self.queue = PasswordQueue(1, seconds, clock=lambda: 0.0)
+        self.now = 0.0
+        self.queue = PasswordQueue(1, seconds, clock=lambda: self.now)
         self.begun: list[str] = []
         self._may_end = asyncio.Semaphore(0)
         self.tasks: list[asyncio.Task[None]] = []
@@ -76,13 +79,23 @@ async def test_no_check_waits_forever() -> None:
 async def test_a_rejection_has_the_expected_wait() -> None:
     checks = Checks(seconds=2.0)
     await checks.add(*((f"u{number}-", f"A{number}") for number in range(5)))
-    waits = [
-        checks.queue.foresee(f"u{number}-{number}".encode(), (f"A{number}",))
-        for number in range(1, 5)
-    ]
-    assert waits == [4, 6, 8, 10]
-    assert checks.queue.foresee(b"new", ("B",)) == 12
+    keys = [f"u{number}-{number}".encode() for number in range(5)]
+    waits = [checks.queue.foresee(key, lambda _: False) for key in keys]
+    assert waits == [2, 4, 6, 8, 10]  # the first one is running
+    assert checks.queue.foresee(keys[4], keys[1:3].__contains__) == 6  # another worker made two
     assert dict(reject_login(3.2).headers)["Retry-After"] == "4"
+    await checks.finish()
+
+
+async def test_the_forecast_follows_the_pace() -> None:
+    """Turns are short while another worker checks some of the passwords."""
+    checks = Checks(seconds=2.0)
+    await checks.add(*((f"u{number}-", f"A{number}") for number in range(5)))
+    checks.now = 1.0
+    for _ in range(2):
+        checks._may_end.release()
+    await asyncio.gather(*checks.tasks[:2])
+    assert checks.queue.foresee(b"u4-4", lambda _: False) == 2 * 0.5 + 2
     await checks.finish()
 
 
@@ -97,3 +110,13 @@ async def test_when_it_is_full_the_greediest_gives_up_its_place(
     refused = [number for number, one in enumerate(results) if isinstance(one, Overloaded)]
     assert refused == [3, 5]
     assert "ada4" in checks.begun
+
+
+async def test_what_a_login_starts_does_not_hold_its_request() -> None:
+    """A connection to the database that is opened meanwhile has the context of the request."""
+    login = Exchange(Request("GET", b"/"), "1")
+    set_login(login)
+    context = copy_context()
+    assert context.run(find_login) is login
+    del login
+    assert context.run(find_login) is None

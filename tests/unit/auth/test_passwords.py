@@ -13,7 +13,7 @@ import zxcvbn
 
 from docgraph.auth import passwords as module
 from docgraph.auth.authenticators.sections import MAX_COST
-from docgraph.auth.password_queue import QUEUE, current_login
+from docgraph.auth.password_queue import QUEUE, set_login
 from docgraph.auth.passwords import (
     BcryptPasswords,
     Hashed,
@@ -436,12 +436,13 @@ async def test_a_login_that_waits_too_long_has_its_result_later(
     monkeypatch.setattr(module, "_matches", lambda *_: may_end.wait(60))
     keeper, stored = make_passwords(blocking), bcrypt_of("right")
     login = Exchange(Request("GET", b"/"), "1", deadline=Deadline(patience=Patience(0.02)))
-    token = current_login.set(login)
+    set_login(login)
     with pytest.raises(Overloaded) as refused:
         await keeper.verify("ada", "right", stored)
     assert dict(refused.value.headers)["Retry-After"] == "1"
-    current_login.reset(token)
     may_end.set()
+    set_login(later := Exchange(Request("GET", b"/"), "2"))
+    assert later.deadline.patience is None
     assert await keeper.verify("ada", "right", stored)
     assert checks == []
 
@@ -470,7 +471,7 @@ async def test_a_guess_whose_caller_leaves_is_counted(
         async def try_once() -> None:
             exchange = make_exchange(f"Basic {encode('ada', 'guess')}")
             await door.guard.handle(exchange)
-            current_login.set(exchange)
+            set_login(exchange)
             await keeper.verify("ada", "guess", stored)
 
         caller = asyncio.create_task(try_once())
@@ -483,6 +484,17 @@ async def test_a_guess_whose_caller_leaves_is_counted(
         gc.collect()
         assert await door.login("ada", "right") == following
         assert door.guard._attempts.count_failures(HERE) == (not is_right)
+
+
+async def test_a_login_waits_for_its_result_whatever_the_forecast_is(
+    blocking: Blocking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_SECONDS", 1e9)
+    keeper, stored = make_passwords(blocking), bcrypt_of("right")
+    login = Exchange(Request("GET", b"/"), "1", deadline=Deadline(patience=Patience(120)))
+    set_login(login)
+    tries = [keeper.verify("ada", "right", stored) for _ in range(20)]
+    assert await asyncio.gather(*tries) == [True] * 20
 
 
 async def test_workers_check_a_pair_once(

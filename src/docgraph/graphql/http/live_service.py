@@ -22,6 +22,7 @@ from docgraph.exchange.errors import (
     Unauthenticated,
 )
 from docgraph.exchange.exchange import Admission
+from docgraph.exchange.hosts import group_address
 from docgraph.exchange.origin import check_socket_origin
 from docgraph.exchange.response import EVENT_HEADERS
 from docgraph.graphql.errors import OperationRefused
@@ -326,7 +327,7 @@ def _find_user(exchange: Exchange) -> str:
     if exchange.account is not None:
         return f"user {exchange.account.name}"
     client = exchange.request.connection.client
-    return f"address {client[0] if client else ''}"
+    return f"address {group_address(client[0]) if client else ''}"
 
 
 class DryRun(Protocol):

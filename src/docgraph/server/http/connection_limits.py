@@ -17,7 +17,7 @@ from enum import IntEnum
 from itertools import islice
 from typing import Final, Protocol
 
-from docgraph.auth.brute_force import group_address
+from docgraph.exchange.hosts import group_address
 from docgraph.runtime.shared_memory import share_numbers
 from docgraph.server.proxies import UNIX, TrustedProxies
 from docgraph.server.settings import Limits

@@ -18,7 +18,6 @@ from functools import partial
 from time import monotonic, perf_counter
 from typing import Protocol
 
-from docgraph.auth.brute_force import group_address
 from docgraph.exchange import (
     Answer,
     Body,
@@ -33,6 +32,7 @@ from docgraph.exchange import (
     Upgrade,
 )
 from docgraph.exchange.errors import NotSupported, Overloaded, UpgradeRequired
+from docgraph.exchange.hosts import group_address
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.engine_events import StreamBegun

@@ -18,9 +18,9 @@ import asyncio
 from collections import OrderedDict
 from typing import Final, Protocol
 
-from docgraph.auth.brute_force import group_address
 from docgraph.exchange import DocgraphError
 from docgraph.exchange.errors import Overloaded
+from docgraph.exchange.hosts import group_address
 from docgraph.server.settings import Limits
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import ceil
 from typing import Final
 
 from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED
-from docgraph.auth.brute_force import group_address
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import TooManyRequests
+from docgraph.exchange.hosts import group_address
 from docgraph.observe import emit
 from docgraph.observe.engine_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets, Instance, Quota, RateRequest, RateResult
@@ -25,8 +24,6 @@ from docgraph.server.rate_limits.sections import CallerLimit, CallerLimits
 from docgraph.server.routes import Route
 
 _SILENCE: Final = 10.0  # seconds between two log lines about one limit
-
-_group_address = lru_cache(maxsize=4096)(group_address)
 
 
 class Limiter:
@@ -65,7 +62,7 @@ class Limiter:
         if route is not None and route.is_probe:
             return
         client = exchange.request.connection.client
-        exchange.visit = RequestRateLimit(self, _group_address(client[0]) if client else "")
+        exchange.visit = RequestRateLimit(self, group_address(client[0]) if client else "")
         exchange.visit.arrive()
 
 
