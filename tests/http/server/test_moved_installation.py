@@ -19,6 +19,7 @@ from bson import Int64, ObjectId, Regex
 
 from docgraph.cli.migrate.convert import Conversion
 from docgraph.cli.migrate.restheart_config import load_restheart
+from docgraph.cli.migrate.steps import run_conversion
 from docgraph.server.prepare import SECTIONS
 from tests.databases import new_name
 from tests.http.harness import Document, Mongo, Reply, Service, running
@@ -149,7 +150,7 @@ def convert(uri: str, db: str) -> dict[str, dict[str, Any]]:
         text = f"/mclient/connection-string: '{uri}'\n/authCookieSetter/secure: false\n"
         file.write_text(text)  # the test has no https
         conversion = Conversion(load_restheart(None, [file]), file.parent, SECTIONS)
-        conversion.run()
+        run_conversion(conversion)
     conversion.move_to(db)
     return conversion.sections
 

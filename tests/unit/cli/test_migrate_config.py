@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from docgraph.cli.migrate import migrate
 from docgraph.cli.migrate.convert import Conversion, renumber
 from docgraph.cli.migrate.restheart_config import load_actions, load_defaults, load_restheart
+from docgraph.cli.migrate.steps import run_conversion
 from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import SECTIONS, load_tree, prepare
@@ -277,7 +278,7 @@ def test_options_that_open_something_are_set_only_where_they_are_needed(
     file = tmp_path / "restheart.yml"
     file.write_text(yaml.safe_dump(config))
     conversion = Conversion(load_restheart(file), tmp_path, SECTIONS)
-    conversion.run()
+    run_conversion(conversion)
     conversion.drop_unneeded(needed)
     assert ("authentication" in conversion.sections) is is_kept
     assert "serve-by-id" not in conversion.sections["graphql"]

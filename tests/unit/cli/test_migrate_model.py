@@ -17,6 +17,7 @@ from docgraph.cli.migrate.convert import Conversion
 from docgraph.cli.migrate.corrections import check_new_file
 from docgraph.cli.migrate.report import ReportList
 from docgraph.cli.migrate.restheart_config import RestheartConfig, load_actions
+from docgraph.cli.migrate.steps import run_conversion
 from docgraph.config.config_node import Origin, from_plain
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import SECTIONS
@@ -197,7 +198,7 @@ def _read(config: Config, version: int) -> RestheartConfig:
 
 def convert(config: Config, version: int) -> Conversion:
     conversion = Conversion(_read(config, version), Path(), SECTIONS)
-    conversion.run()
+    run_conversion(conversion)
     check_new_file(conversion)
     return conversion
 
@@ -263,7 +264,7 @@ def test_nothing_is_weaker_than_in_the_model(version: int) -> None:
 def _is_kept(config: Config, version: int) -> bool:
     """Compare one configuration; return False if nothing is written."""
     conversion = Conversion(_read(config, version), Path(), SECTIONS)
-    conversion.run()
+    run_conversion(conversion)
     try:
         check_new_file(conversion)
     except ConfigError:

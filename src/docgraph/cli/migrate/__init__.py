@@ -20,6 +20,7 @@ from docgraph.cli.migrate.report import (
     print_report,
 )
 from docgraph.cli.migrate.restheart_config import load_restheart
+from docgraph.cli.migrate.steps import run_conversion
 from docgraph.cli.terminal import notice
 from docgraph.config import ConfigSources
 from docgraph.config.section import Section
@@ -123,7 +124,7 @@ def _convert(conversion: Conversion, db: str | None) -> list[Remark]:
     from docgraph.cli.migrate.corrections import check_new_file
     from docgraph.cli.migrate.survey import check_file_rules
 
-    conversion.run()
+    run_conversion(conversion)
     if db is not None:
         conversion.move_to(db)
     rules = conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ())

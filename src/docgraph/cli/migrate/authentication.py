@@ -6,12 +6,10 @@ Version 9 has the key, the issuer and the audience of tokens in one section, ver
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from docgraph.cli.migrate.convert import Conversion
 from docgraph.cli.migrate.report import ReportList
-
-if TYPE_CHECKING:
-    from docgraph.cli.migrate.convert import Conversion
 
 _KEY_BYTES: Final = 32
 _REALM: Final = "RESTHeart Realm"  # of every challenge there

@@ -54,23 +54,20 @@ class Conversion:
     remarks: list[Remark] = field(default_factory=list)
     origins: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
-    def run(self) -> None:
-        """Convert all sections and options."""
-        from docgraph.cli.migrate.authentication import convert_authentication
-        from docgraph.cli.migrate.differences import report_differences
-
+    def convert_options(self) -> None:
+        """Convert what the table of options names, and report what it does not know."""
         for (section, option), row in load_actions().items():
             self._convert(section, option, row)
         for section, options in self.config.sections.items():
             self._report_unknown(section, options)
-        convert_authentication(self)
+
+    def convert_services(self) -> None:
+        """Convert guards, rules and REST, and set the options for those who move."""
         self._convert_guards()
         self._convert_rules()
         self._convert_rest()
         for (section, option), value in _COMPATIBLE.items():
             self.put(section, option, value)
-        report_differences(self)
-        self.drop_disabled()
 
     def drop_disabled(self) -> None:
         """Drop options of sections that are off: they would be reported as having no effect."""

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from docgraph.cli.migrate.convert import Conversion
 from docgraph.cli.migrate.report import ReportList
-
-if TYPE_CHECKING:
-    from docgraph.cli.migrate.convert import Conversion
 
 _GUIDE = "see the guide, 'What changes for your clients'"
 

@@ -1,0 +1,16 @@
+"""The steps of a conversion, in their order."""
+
+from __future__ import annotations
+
+from docgraph.cli.migrate.authentication import convert_authentication
+from docgraph.cli.migrate.convert import Conversion
+from docgraph.cli.migrate.differences import report_differences
+
+
+def run_conversion(conversion: Conversion) -> None:
+    """Convert all sections and options."""
+    conversion.convert_options()
+    convert_authentication(conversion)
+    conversion.convert_services()
+    report_differences(conversion)
+    conversion.drop_disabled()
