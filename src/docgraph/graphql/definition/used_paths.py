@@ -24,6 +24,8 @@ _SHALLOW: Final = frozenset({"$size", "$isArray", "$type"})
 _COPYING: Final = frozenset({"$project", "$set", "$addFields"})
 _SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
 _SORTS: Final = frozenset({"sortBy", "$sort"})
+_SCHEMA: Final = "$jsonSchema"
+_SPREADING: Final = frozenset({"$densify", "$fill"})
 
 
 class GivenArguments(NamedTuple):
@@ -118,8 +120,9 @@ class _PathReader:
                 yield from self.read_filter(condition, given, prefix)
             elif key == "$expr":
                 yield from self.read_expression(condition, given)
-            elif key == TEXT:
-                yield self._use(TEXT, given | _find_arguments(condition))
+            elif key in (TEXT, _SCHEMA):
+                named = [TEXT] if key == TEXT else _find_named(condition)
+                yield from (self._use(one, given | _find_arguments(condition)) for one in named)
             elif key == "$arg":
                 yield self._use(prefix or ANY, given | _find_arguments(source))
             elif key[:1] != "$":
@@ -163,6 +166,9 @@ class _PathReader:
         if name == "$geoNear":
             yield from self.read_filter(rest.pop("query", {}))
             yield from (self._use(str(one)) for one in (rest.pop("key", None),) if one)
+        if name in _SPREADING:  # they name properties without a `$`
+            named = [rest.get("field"), *(rest.get("partitionByFields") or ())]
+            yield from (self._use(one) for one in named if isinstance(one, str))
         reference = find_reference(name, body, self.namespace.partition(".")[0])
         if reference is not None and name != "$unionWith":
             yield from self._read_join(body, namespace_of(*reference[:2]))
@@ -224,6 +230,14 @@ def _read_branches(body: Any) -> Iterator[tuple[GivenArguments, Any]]:
         names = frozenset(body[0] if isinstance(body[0], list) else [body[0]])
         yield GivenArguments(names, names), body[1]
         yield from ((GivenArguments(names), part) for part in body[2:])
+
+
+def _find_named(schema: Any) -> Iterator[str]:
+    """Yield the properties that `$jsonSchema` names at any depth, those below them included."""
+    for one in walk(schema):
+        if isinstance(one, Mapping):
+            for key in ("properties", "required", "dependencies", "patternProperties"):
+                yield from (str(name) for name in one.get(key) or ())
 
 
 def _find_arguments(value: Any, *, is_sort: bool = False) -> GivenArguments:

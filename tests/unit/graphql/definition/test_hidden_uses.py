@@ -70,6 +70,7 @@ BY_ARGUMENT = "salary with the argument salaryMin"
         ({"$expr": {"$gt": ["$salary", {"$arg": "salaryMin"}]}}, BY_ARGUMENT),
         ({"$expr": {"$gt": ["$$ROOT.salary", 5]}}, "salary"),
         ({"$expr": {"$gt": [{"$getField": "salary"}, 5]}}, "salary"),
+        ({"$jsonSchema": {"properties": {"salary": {"minimum": 5}}}}, "salary"),
     ],
 )
 def test_conditions_on_a_hidden_property_are_named(find: dict[str, Any], use: str) -> None:
@@ -147,6 +148,8 @@ def test_a_property_that_a_visible_field_shows_is_not_hidden() -> None:
 @pytest.mark.parametrize(
     ("stages", "use"),
     [
+        ([{"$densify": {"field": "salary", "range": {"step": 1, "bounds": "full"}}}], "salary"),
+        ([{"$fill": {"partitionByFields": ["salary"], "output": {"n": {"value": 0}}}}], "salary"),
         ([{"$match": {"salary": {"$gte": {"$arg": "salaryMin"}}}}], BY_ARGUMENT),
         ([{"$ifarg": ["salaryMin", {"$match": {"salary": 5}}]}], BY_ARGUMENT),
         ([{"$sort": {"salary": 1}}], "salary"),
