@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import is_
 from typing import Any, Final
 
@@ -38,13 +38,21 @@ from docgraph.graphql.definition.mapping import AnyMapping, QueryMapping
 from docgraph.graphql.definition.visibility import Coordinates, SchemaPart
 
 MAX_GENERATED: Final = 20_000  # fields and values of all generated types of an app
+_SHORT: Final = 2_000  # characters of a text whose nodes are cached
 
 
 def parse_definition(text: str) -> TypeDefinitionNode:
-    """Return the type definition of a text."""
+    """Return the type definition of a text; apps that are alike generate the same texts."""
+    return _parse_short(text) if len(text) <= _SHORT else _parse(text)
+
+
+def _parse(text: str) -> TypeDefinitionNode:
     (node,) = parse(text, no_location=True).definitions
     assert isinstance(node, TypeDefinitionNode)  # noqa: S101 - texts of our own
     return node
+
+
+_parse_short = lru_cache(maxsize=256)(_parse)  # nodes are immutable
 
 
 def parse_arguments(text: str) -> tuple[InputValueDefinitionNode, ...]:
