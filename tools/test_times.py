@@ -21,6 +21,7 @@ RECORDS = ROOT / "build" / "test-times"
 BUDGETS = ROOT / "tests" / "budgets.yml"
 _PHASES = ("setup", "call", "teardown")
 _TOP = 25
+_BUSY = 3  # times as much processor time may a test take on a busy machine
 
 Phases = dict[str, tuple[float, float]]
 
@@ -100,7 +101,7 @@ def find_excesses(times: Times, budgets: dict[str, Any]) -> Iterator[str]:
             yield f"{directory}: {cpu:.0f} s of processor time, the budget is {allowed[directory]}"
     for test, phases in sorted(first.tests.items()):
         cpu = phases.get("call", (0, 0))[1]
-        if cpu > budgets["test"] and test.split("[")[0] not in budgets["longer"]:
+        if cpu > _BUSY * budgets["test"] and test.split("[")[0] not in budgets["longer"]:
             yield f"{test}: {cpu:.1f} s of processor time, the budget is {budgets['test']}"
 
 
