@@ -28,10 +28,10 @@ def undivided_reads(mongo_client: Mongo) -> Iterator[None]:
 
     On a busy machine that is any query, and its answer belongs to no state of the database.
     """
-    before = mongo_client.admin.command("getParameter", 1, **{_YIELDS: 1})[_YIELDS]
-    mongo_client.admin.command("setParameter", 1, **{_YIELDS: 60_000})
+    before = mongo_client.admin.command({"getParameter": 1, _YIELDS: 1})[_YIELDS]
+    mongo_client.admin.command({"setParameter": 1, _YIELDS: 60_000})
     yield
-    mongo_client.admin.command("setParameter", 1, **{_YIELDS: before})
+    mongo_client.admin.command({"setParameter": 1, _YIELDS: before})
 
 
 @pytest.mark.usefixtures("undivided_reads")
