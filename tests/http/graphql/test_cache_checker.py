@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.chance import IS_LONG
@@ -19,22 +17,8 @@ SETTINGS: Document = {
     "graphql": {"cache": {"max-lag-ms": int(LAG * 1000)}, "explain": ["user", "admin"]}
 }
 WRITES = 200 if IS_LONG else 60
-_YIELDS = "internalQueryExecYieldPeriodMS"
 
 
-@pytest.fixture
-def undivided_reads(mongo_client: Mongo) -> Iterator[None]:
-    """A query that takes longer than 10 ms sees writes between two of its documents.
-
-    On a busy machine that is any query, and its answer belongs to no state of the database.
-    """
-    before = mongo_client.admin.command({"getParameter": 1, _YIELDS: 1})[_YIELDS]
-    mongo_client.admin.command({"setParameter": 1, _YIELDS: 60_000})
-    yield
-    mongo_client.admin.command({"setParameter": 1, _YIELDS: before})
-
-
-@pytest.mark.usefixtures("undivided_reads")
 @pytest.mark.parametrize("ways", [ALL_WAYS, ("other", "direct")], ids=["all", "foreign"])
 async def test_answers_are_those_of_the_database(
     mongo_client: Mongo, mongo_uri: str, run_seed: int, ways: tuple[Way, ...]

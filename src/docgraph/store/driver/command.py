@@ -77,8 +77,8 @@ _KEPT_DATABASES = 256
 # a server, the driver may select the same one again.
 _RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)
 
-# After these codes the same read may succeed, often on another server; from the specification of
-# retryable reads. Connection errors are exceptions of their own.
+# After these codes the same read may succeed, often on another server; except 175, from the
+# specification of retryable reads. Connection errors are exceptions of their own.
 _WORTH_ANOTHER_TRY = frozenset(
     {
         6,  # HostUnreachable
@@ -86,6 +86,7 @@ _WORTH_ANOTHER_TRY = frozenset(
         89,  # NetworkTimeout
         91,  # ShutdownInProgress
         134,  # ReadConcernMajorityNotAvailableYet
+        175,  # QueryPlanKilled: the collection was dropped or renamed while it was read
         189,  # PrimarySteppedDown
         262,  # ExceededTimeLimit
         9001,  # SocketException
