@@ -18,7 +18,8 @@ pytestmark = pytest.mark.anyio
 
 @module_application
 async def service(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
-    async with running(mongo_client, mongo_uri, AGENTS) as one:
+    every = {"mongo": {"mongo-mounts": [{"what": "*", "where": "/"}]}}
+    async with running(mongo_client, mongo_uri, AGENTS, every) as one:
         mongo_client[one.db].create_collection("things")
         mappings = {"Query": {"all": one.find("things", {})}}
         await one.define("things", "type Query { all: [T] } type T { n: Int }", mappings)
@@ -44,6 +45,7 @@ async def test_graphql_reports_overload(service: Service) -> None:
 async def test_rest_reports_overload(service: Service, query: str) -> None:
     reply = await service.request("GET", f"/{service.db}/things{query}")
 
+    assert reply.status == 503, reply.text
     assert (reply.status, reply.headers["retry-after"]) == (503, "1")
     assert reply.json["code"] == "overloaded"
 

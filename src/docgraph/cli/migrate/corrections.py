@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -48,8 +50,8 @@ def find_problems(conversion: Conversion) -> list[Problem]:
     """Return what `config check` finds in the new file."""
     with TemporaryDirectory() as directory:
         file = Path(directory, "docgraph.yml")
-        file.touch(mode=0o600)
-        file.write_text(conversion.render(), encoding="utf-8")
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as new:
+            new.write(conversion.render())
         try:
             check_file(file)
         except ConfigError as error:
