@@ -192,7 +192,11 @@ def placed(mongo: Mongo, uri: str, *settings: Mapping[str, Any]) -> Iterator[Pla
     place = Place("", mongo, db)
     _fill(place)
     own: Document = {
-        "core": {"name": "Blog & <b>more</b>", "plugins-directory": "/nonexistent"},
+        "core": {
+            "name": "Blog & <b>more</b>",
+            "plugins-directory": "/nonexistent",
+            "allowed-hosts": [OTHER_HOST],
+        },
         "graphql": {"db": db},
         "mclient": {"connection-string": uri, "min-pool-size": 0},
         "dbAclAuthorizer": {"acl-db": db},

@@ -88,7 +88,7 @@ async def test_an_election_that_requests_wait_for_is_ready_until_they_fail(
             assert ELECTING in answers
             assert FAILING not in answers[: answers.index(ELECTING)]
         changes = [one.is_awaited for one in events if isinstance(one, ElectionAwaited)]
-        assert changes == [True, False]
+        assert changes[:2] == [True, False]  # a busy set may begin to elect again
 
 
 async def test_without_any_member_nothing_is_ready(replica_set: ReplicaSet) -> None:
