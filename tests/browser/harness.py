@@ -19,7 +19,7 @@ from tests.databases import drop, new_name
 from tests.http.harness import Document, Mongo, build_definition, flatten, merge
 from tests.http.realms import hashed
 from tests.process.commands import ROOT, start
-from tests.programs import PATIENCE_MS, launched_browser
+from tests.programs import OTHER_HOST, PATIENCE_MS, launched_browser
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
