@@ -135,6 +135,7 @@ def find_visible(
 def _apply_defaults(visible: GraphQLSchema, whole: GraphQLSchema) -> None:
     """Make the defaults of hidden arguments and input fields apply."""
     for type_ in input_types(visible):
+        # The whole schema has a type of the same kind; graphql-core lets callers set `out_type`.
         fields = whole.type_map[type_.name].fields  # type: ignore[attr-defined]
         defaults = _find_defaults(fields, type_.fields)
         if defaults:
