@@ -86,11 +86,15 @@ class Response:
 
 
 class Wire:
-    """A raw connection."""
+    """A raw connection; with `reconnect`, one whose client obeys `connection: close`."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(
+        self, connection: socket.socket, reconnect: Callable[[], socket.socket] | None = None
+    ) -> None:
         self.socket = connection
         self._buffer = b""
+        self._reconnect = reconnect
+        self._must_reconnect = False
 
     def __enter__(self) -> Wire:
         return self
@@ -102,8 +106,14 @@ class Wire:
         self.socket.sendall(data)
 
     def get(self, path: str, **headers: str) -> Response:
+        if self._must_reconnect and self._reconnect:
+            self.socket.close()
+            self.socket, self._must_reconnect = self._reconnect(), False
         self.send(request("GET", path, **headers))
-        return self.read()
+        response = self.read()
+        # A worker with more connections than another may end one after any answer.
+        self._must_reconnect = response["connection"] == "close"
+        return response
 
     def read(self, method: str = "GET") -> Response:
         """The next response; EOFError when there is none."""
@@ -213,14 +223,21 @@ class Server:
         return [event for event in self.events if event["event"] == name]
 
     def connect(self, timeout: float = 60.0) -> Wire:
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return Wire(connection)
+        def connect() -> socket.socket:
+            connection = socket.create_connection(("127.0.0.1", self.port), timeout)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return connection
+
+        return Wire(connect(), connect)
 
     def connect_tls(self, context: ssl.SSLContext) -> Wire:
         port = int(self.urls[-1].rsplit(":", 1)[1])
-        plain = socket.create_connection(("127.0.0.1", port), 60)
-        return Wire(context.wrap_socket(plain, server_hostname="localhost"))
+
+        def connect() -> ssl.SSLSocket:
+            plain = socket.create_connection(("127.0.0.1", port), 60)
+            return context.wrap_socket(plain, server_hostname="localhost")
+
+        return Wire(connect(), connect)
 
     def get(self, path: str, **headers: str) -> Response:
         with self.connect() as wire:

@@ -33,7 +33,7 @@ SETTINGS: dict[str, Any] = {
         ],
     },
 }
-_addresses = (f"10.0.0.{number}" for number in range(1, 255))
+_addresses = (f"10.0.{number >> 8}.{number & 255}" for number in range(1 << 16))
 
 
 @pytest.fixture(scope="module")
@@ -45,15 +45,30 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def wires(server: Server) -> Iterator[dict[int, list[Wire]]]:
-    """Two connections to each worker, by its process."""
+    """Two connections to each worker, by its process, that it has no reason to end."""
     with ExitStack() as stack:
         found: dict[int, list[Wire]] = {}
 
+        def has_enough() -> bool:
+            return len(found) == 2 and all(len(some) >= PLACES for some in found.values())
+
+        def ask(wires: list[Wire]) -> None:
+            """A worker that has more connections than the other ends some after an answer."""
+            for wire in wires:
+                response = wire.get("/ping", x_forwarded_for=next(_addresses))
+                if response["connection"] != "close":
+                    found.setdefault(response.json["pid"], []).append(wire)
+
         def connect() -> bool:
-            wire = stack.enter_context(server.connect())
-            pid = wire.get("/ping", x_forwarded_for=next(_addresses)).json["pid"]
-            found.setdefault(pid, []).append(wire)
-            return len(found) == 2 and all(len(some) >= 2 for some in found.values())
+            ask([stack.enter_context(server.connect())])
+            if not has_enough():
+                return False
+            for surplus in (wire for some in found.values() for wire in some[PLACES:]):
+                surplus.socket.close()
+            kept = [wire for some in found.values() for wire in some[:PLACES]]
+            found.clear()
+            ask(kept)  # with the answer, the worker has noticed what was closed
+            return has_enough()
 
         eventually(connect)
         yield found
