@@ -21,7 +21,8 @@ from docgraph import __version__
 from docgraph.exchange import Exchange, Request
 from docgraph.exchange.errors import NotFound
 from docgraph.exchange.headers import Headers
-from docgraph.mcp.mcp_methods import INSTRUCTIONS, McpMethods, McpResource
+from docgraph.mcp.mcp_methods import INSTRUCTIONS, McpMethods
+from docgraph.mcp.resources import McpResource
 from docgraph.mcp.rpc import CompleteParams, McpCall, RpcError, convert
 from docgraph.mcp.service import McpService
 from docgraph.mcp.tool import Tool

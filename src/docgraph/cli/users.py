@@ -85,7 +85,7 @@ def add(
     configuration can reject more (enforce-minimum-password-strength).
     """
     from docgraph.auth.authenticators.db_users import put_value
-    from docgraph.auth.authenticators.user_initializers import build_user
+    from docgraph.auth.authenticators.first_user import build_user
 
     _check_name(user)
 

@@ -1,20 +1,13 @@
-"""MCP methods: a request of the protocol to its result, in every supported revision.
-
-Resources are the description and the schema of each app, at our own URIs. There is a prompt for
-each app, to explore it or to answer a question with it.
-"""
+"""MCP methods: a request of the protocol to its result, in every supported revision."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
-from urllib.parse import quote, unquote
 
-from docgraph.exchange.errors import DocgraphError, NotFound
-from docgraph.graphql.http.app_access import AppAccess, AppSession
-from docgraph.graphql.schema_description import render_schema
-from docgraph.mcp.operation_tools import OperationTools
+from docgraph.exchange.errors import NotFound
+from docgraph.mcp.prompts import Prompts
+from docgraph.mcp.resources import McpResource, Resources
 from docgraph.mcp.rpc import (
     HANDSHAKE_REVISIONS,
     INVALID_PARAMS,
@@ -32,192 +25,12 @@ from docgraph.mcp.rpc import (
     NoParams,
     PageParams,
     PromptParams,
-    PromptRef,
     ReadParams,
     RpcError,
     convert,
     find_meta,
 )
-from docgraph.mcp.schema_tools import describe_app, require_introspection
-from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tool import Tool
 from docgraph.mcp.toolbox import Toolbox
-
-_BASE: Final = "docgraph://apps/"
-_SCHEMA: Final = "schema"
-_DESCRIPTION: Final = "description"
-_PER_PAGE: Final = 100  # apps
-_LONGEST_TEXT: Final = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class McpResource:
-    """A resource without its content."""
-
-    uri: str
-    name: str
-    description: str
-    media_type: str = "text/plain"
-
-
-class Resources:
-    """The resources of callers, by URI."""
-
-    templates: Final = (
-        McpResource(f"{_BASE}{{app}}/{_SCHEMA}", "schema of an app", "The schema of an app as SDL"),
-        McpResource(f"{_BASE}{{app}}/{_DESCRIPTION}", "about an app", "What an app is about"),
-    )
-
-    def __init__(self, access: AppAccess, settings: Mcp) -> None:
-        self._access = access
-        self._settings = settings
-
-    async def list_page(
-        self, call: McpCall, cursor: str | None
-    ) -> tuple[Sequence[McpResource], str | None]:
-        """Return a page of resources, and the cursor of the next page."""
-        found: list[McpResource] = []
-        count, last = 0, ""
-        has_schemas = self._access.graphql.may_introspect(call.exchange.account)
-        async for entry in self._access.find_apps(call.exchange, after=cursor or ""):
-            if count == _PER_PAGE:
-                return found, last
-            count, last = count + 1, entry.uri
-            address, text = _BASE + quote(entry.uri, safe=""), describe_app(entry)["description"]
-            found.append(McpResource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
-            if has_schemas:
-                found.append(
-                    McpResource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL")
-                )
-        return found, None
-
-    async def read(self, call: McpCall, uri: str) -> str:
-        """Return the content; raise `NotFound` if it does not exist for the caller."""
-        name, _, kind = uri.removeprefix(_BASE).rpartition("/")
-        if not uri.startswith(_BASE) or kind not in (_SCHEMA, _DESCRIPTION):
-            raise NotFound("resource not found")
-        try:
-            session = await self._access.admit(call.exchange, unquote(name, errors="strict"))
-            if kind == _DESCRIPTION:
-                return session.app.definition.description[:_LONGEST_TEXT]
-            await require_introspection(self._access, session)
-        except (DocgraphError, UnicodeDecodeError) as error:
-            if isinstance(error, DocgraphError) and error.status >= 500:  # noqa: PLR2004
-                raise
-            raise NotFound("resource not found") from None
-        limit = self._settings.max_result_bytes
-        schema = (await self._access.view(session)).schema
-        return await self._access.graphql.work_aside(render_schema, schema, limit)
-
-
-_PROMPTS_PER_PAGE: Final = 50  # apps
-_MAX_VALUES: Final = 100
-_LONGEST_ABOUT: Final = 1_000
-_QUESTION: Final = "question"
-_OPERATION: Final = "operation"
-_EXPLORE: Final = (
-    "Explore it: read its schema with get_schema, run a few small queries with run_query, and tell "
-    "what can be asked, with three questions as examples."
-)
-_ANSWER: Final = (
-    "Answer this question with it: find fields with search_schema, read the types that you need "
-    "with get_schema, and run a query with run_query. For how many, most or per month use fields "
-    "that count or group; a list that is named in `limits` is not complete."
-)
-
-
-class Prompts:
-    """The prompts of callers, by the URI of their app."""
-
-    def __init__(self, access: AppAccess, operations: OperationTools) -> None:
-        self._access = access
-        self._operations = operations
-
-    async def list_page(
-        self, call: McpCall, cursor: str | None
-    ) -> tuple[list[dict[str, Any]], str | None]:
-        """Return a page of prompts, and the cursor of the next page."""
-        found: list[dict[str, Any]] = []
-        async for session in self._access.admit_apps(call.exchange, after=cursor or ""):
-            if len(found) == _PROMPTS_PER_PAGE:
-                return found, found[-1]["name"]
-            found.append(self._describe(session, await self._operations.find_all(session)))
-        return found, None
-
-    async def get(self, call: McpCall, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
-        """Return the text of a prompt; raise `RpcError` if it does not exist for the caller."""
-        session = await self._admit(call, name)
-        tools = await self._operations.find_all(session)
-        about = session.app.definition.description[:_LONGEST_ABOUT]
-        parts = [f"The GraphQL app {name!r} is available with your tools. {about}".strip()]
-        tool = next((one for one in tools if one.title == arguments.get(_OPERATION)), None)
-        if tool is not None:
-            values = {key: one for key, one in arguments.items() if key in _find_enums([tool])}
-            given = ", ".join(f"{key}: {one}" for key, one in values.items()) or "as you need"
-            parts.append(f"Use its tool {tool.name}: {tool.description} Arguments: {given}.")
-        question = arguments.get(_QUESTION, "").strip()
-        parts += [_ANSWER, f"Question: {question}"] if question else [] if tool else [_EXPLORE]
-        content = {"type": "text", "text": "\n".join(parts)}
-        return {
-            "description": about or f"The app {name}",
-            "messages": [{"role": "user", "content": content}],
-        }
-
-    async def complete(self, call: McpCall, params: CompleteParams) -> dict[str, Any]:
-        """Return the values of an argument that begin as given."""
-        name, begun = params.argument.name, params.argument.value.lower()
-        values: Iterable[str] = ()
-        if isinstance(params.ref, PromptRef):
-            tools = await self._operations.find_all(await self._admit(call, params.ref.name))
-            operations = [one.title for one in tools]
-            values = operations if name == _OPERATION else _find_enums(tools).get(name, ())
-        elif params.ref.uri not in [one.uri for one in Resources.templates]:
-            raise RpcError(INVALID_PARAMS, "Unknown resource template")
-        elif name == "app":
-            values = [one.uri async for one in self._access.find_apps(call.exchange)]
-        found = [one for one in values if one.lower().startswith(begun)]
-        return {
-            "values": found[:_MAX_VALUES],
-            "total": len(found),
-            "hasMore": len(found) > _MAX_VALUES,
-        }
-
-    async def _admit(self, call: McpCall, name: str) -> AppSession:
-        try:
-            return await self._access.admit(call.exchange, name, quietly=True)
-        except DocgraphError as error:
-            if error.status >= 500:  # noqa: PLR2004
-                raise
-            raise RpcError(INVALID_PARAMS, "Unknown prompt") from None
-
-    def _describe(self, session: AppSession, tools: list[Tool]) -> dict[str, Any]:
-        uri = session.app.definition.uri
-        arguments = {_QUESTION: "what you want to know; without it the app is explored"}
-        if tools:
-            arguments[_OPERATION] = "one of its prepared queries, to be used for that"
-        for name in _find_enums(tools):
-            arguments.setdefault(name, "an argument of the prepared queries")
-        return {
-            "name": uri,
-            "title": f"Ask or explore {uri}",
-            "description": session.app.definition.description[:_LONGEST_ABOUT] or f"The app {uri}",
-            "arguments": [
-                {"name": name, "description": text, "required": False}
-                for name, text in arguments.items()
-            ],
-        }
-
-
-def _find_enums(tools: Iterable[Tool]) -> dict[str, list[str]]:
-    """Return the arguments of tools that are enums, with their values."""
-    found: dict[str, list[str]] = {}
-    for tool in tools:
-        for name, schema in tool.input_schema["properties"].items():
-            for one in (schema, *schema.get("anyOf", ())):
-                if "enum" in one:
-                    found.setdefault(name, one["enum"])
-    return found
-
 
 McpResult = dict[str, Any]
 McpHandler = Callable[[McpCall, Any], Awaitable[McpResult]]

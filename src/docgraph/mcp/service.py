@@ -23,8 +23,10 @@ from docgraph.exchange.errors import NotAcceptable
 from docgraph.exchange.headers import Headers
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.http.app_access import AppAccess
-from docgraph.mcp.mcp_methods import McpMethods, Prompts, Resources
+from docgraph.mcp.mcp_methods import McpMethods
+from docgraph.mcp.prompts import Prompts
 from docgraph.mcp.request_checks import HostCheck, McpRateLimit
+from docgraph.mcp.resources import Resources
 from docgraph.mcp.rpc import (
     CAPABILITIES_KEY,
     DEFAULT_REVISION,

@@ -26,7 +26,8 @@ from docgraph.access.rule_writes import PermissionChecker, PermissionNotifier
 from docgraph.access.rulebook import RuleBookProvider
 from docgraph.auth.authenticators.db_users import DatabaseRealm
 from docgraph.auth.authenticators.file_users import FileRealm
-from docgraph.auth.authenticators.user_initializers import FirstUser, PasswordCosts
+from docgraph.auth.authenticators.first_user import FirstUser
+from docgraph.auth.authenticators.password_costs import PasswordCosts
 from docgraph.auth.authenticators.user_writes import (
     AffectedUsers,
     PasswordHasher,
@@ -55,26 +56,20 @@ from docgraph.auth.tokens.token import TokenHeaders, TokenHeadersOnRefusal
 from docgraph.auth.tokens.token_managers import JwtTokens, RandomTokens
 from docgraph.console.service import ConsoleService
 from docgraph.events.service import EventStreamsProvider
-from docgraph.graphql.apps.app_plugins import (
-    AppsIndex,
-    AppsIndexOnCreation,
-    AppsInitializer,
-    AppsProvider,
-    AppsUpdater,
-    DefinitionHistorian,
-    HistoryKeeper,
-)
+from docgraph.graphql.apps.app_index import AppsIndex, AppsIndexOnCreation
+from docgraph.graphql.apps.app_plugins import AppsInitializer, AppsProvider, AppsUpdater
 from docgraph.graphql.apps.definition_writes import (
     DefinitionChecker,
     DefinitionNotifier,
     DefinitionReader,
 )
+from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
 from docgraph.graphql.http.service import GraphqlService
 from docgraph.mcp.oauth_metadata import McpChallenge, McpMetadata
 from docgraph.mcp.service import McpService
 from docgraph.openapi.service import OpenApiPageService, OpenApiService
 from docgraph.plugins.kinds import Plugin
-from docgraph.rest.handlers.streams import StreamListAllower
+from docgraph.rest.handlers.stream_list import StreamListAllower
 from docgraph.rest.news import CollectionNotifier, CollectionsUpdater
 from docgraph.rest.schema_checks import (
     SchemaChecker,

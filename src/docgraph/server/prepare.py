@@ -52,7 +52,7 @@ from docgraph.observe.sections import Logging, Otel
 from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.plugins import FoundPlugin, discover, is_enabled
 from docgraph.plugins.kinds import AuthorizerRole, Kind, Plugin
-from docgraph.rest.handlers.streams import StreamListAllower
+from docgraph.rest.handlers.stream_list import StreamListAllower
 from docgraph.rest.sections import Mongo
 from docgraph.runtime.sections import Core, Cors
 from docgraph.server.builtin import BUILTIN

@@ -13,7 +13,7 @@ from pymongo.errors import DuplicateKeyError
 from docgraph.codec import escape_keys
 from docgraph.exchange import Deadline, Read, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
-from docgraph.graphql.apps.app_plugins import ensure_index
+from docgraph.graphql.apps.app_index import ensure_index
 from docgraph.graphql.sections import Graphql
 from docgraph.observe.events import AppInvalid
 from tests.http.harness import Document, Mongo, Service, build_definition, listening, running

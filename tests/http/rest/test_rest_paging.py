@@ -31,6 +31,7 @@ from docgraph.codec import decode
 from docgraph.codec.keyset import behind
 from docgraph.rest.handlers import listing
 from docgraph.rest.handlers.listing import with_tiebreak
+from docgraph.rest.page_tokens import PageStart, render_token
 from tests.chance import examples
 from tests.http.rest_harness import Api, to_json
 
@@ -332,7 +333,7 @@ async def test_the_values_of_a_token_are_never_operators(api: Api, sort: str, va
     """A token can be made by anyone: its values are compared, not run."""
     api.things.insert_many({"_id": n, "v": v, "o": {"v": v}} for n, v in enumerate([1, MaxKey()]))
     order = (("v", 1), ("_id", 1)) if sort == "v" else (("o.v", -1), ("_id", -1))
-    token = listing.render_token(order, listing.PageStart([value, value]))
+    token = render_token(order, PageStart([value, value]))
 
     reply = await api.get("/things", sort=sort, after=token)
 

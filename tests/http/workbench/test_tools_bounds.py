@@ -12,7 +12,7 @@ import pytest
 from graphql import DocumentNode
 
 from docgraph.access import author_limits
-from docgraph.graphql.apps import definition_writes
+from docgraph.graphql.apps import definition_questions
 from docgraph.graphql.definition.schema import parse_schema
 from docgraph.store.collection_stats import CollectionStats
 from docgraph.store.guard.shield import find_named
@@ -97,7 +97,7 @@ async def test_the_database_is_asked_once_for_a_collection_that_many_fields_read
 async def test_the_database_is_asked_about_so_many_things_and_no_more(
     service: Service, asked: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(definition_writes, "MAX_ASKED", 3)
+    monkeypatch.setattr(definition_questions, "MAX_ASKED", 3)
 
     found = await check(service, build([service.find(f"no{i}", {}) for i in range(9)]))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docgraph.auth.authenticators.user_initializers import print_password
+from docgraph.auth.authenticators.first_password import print_password
 from docgraph.cli.terminal import notice, report_failure
 from docgraph.exchange import ConfigError, Problem, StartupError
 from docgraph.exchange.program import own_command, repeat_options

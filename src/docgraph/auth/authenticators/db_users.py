@@ -1,7 +1,8 @@
 """`dbRealmAuthenticator`: users in a collection of the database.
 
-Finds users and checks passwords. Other plugins write users (`user_writes.py`) and create the first
-one (`user_initializers.py`); they use the section, the passwords and the keys of this one.
+Finds users and checks passwords. Other plugins write users (`user_writes.py`), create the first one
+(`first_user.py`) and read the costs of the hashes (`password_costs.py`); they use the section, the
+passwords and the keys of this one.
 """
 
 from __future__ import annotations

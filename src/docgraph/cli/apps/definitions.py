@@ -16,7 +16,7 @@ from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.codec import JsonMode, as_meant, encode
 from docgraph.exchange import Document, StartupError
 from docgraph.exchange.request import Segments, parse_path
-from docgraph.graphql.apps.definition_writes import resolve_reports
+from docgraph.graphql.apps.definition_questions import resolve_reports
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Examination, inspect_definition, require_id
 from docgraph.graphql.definition.definition import decode_definition

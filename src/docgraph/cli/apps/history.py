@@ -51,7 +51,7 @@ def rollback(sources: ConfigSources, app: str, version: int) -> None:
 
     It becomes the latest version; a deleted app comes back. It is checked as any definition.
     """
-    from docgraph.graphql.apps.app_plugins import ensure_index
+    from docgraph.graphql.apps.app_index import ensure_index
 
     async def restore(bench: Definitions) -> None:
         one = _choose(await _read_versions(bench, app), app, version)

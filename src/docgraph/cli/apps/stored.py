@@ -98,7 +98,7 @@ class Definitions:
     async def store(self, documents: tuple[Document, ...], gone: Sequence[Document]) -> None:
         """Store definitions in place of others; delete those that conflict with a new one first."""
         from docgraph.cli.apps.definitions import claims_of
-        from docgraph.graphql.apps.app_plugins import ensure_index
+        from docgraph.graphql.apps.app_index import ensure_index
 
         await ensure_index(self.app.store, self.settings)
         claims = set[str]().union(*map(claims_of, documents))

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence
 
 from docgraph.auth.authenticators.db_users import REALM
+from docgraph.auth.authenticators.password_costs import find_too_expensive
 from docgraph.auth.authenticators.sections import MAX_COST, DbRealmAuthenticator
-from docgraph.auth.authenticators.user_initializers import find_too_expensive
 from docgraph.cli.application import open_application
 from docgraph.cli.apps.definitions import check_stored, list_rights, resolve_all_questions
 from docgraph.cli.apps.stored import Definitions

@@ -15,7 +15,8 @@ from docgraph.exchange import StartupError
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
     from docgraph.cli.transfer.flaws import Flaws, ReadParts
-    from docgraph.cli.transfer.parts import ImportChanges, ImportFlaw, Mover, Part
+    from docgraph.cli.transfer.mover import ImportChanges, ImportFlaw, Mover
+    from docgraph.cli.transfer.parts import Part
     from docgraph.exchange import Document
 
 _DIRECTORY = click.Path(path_type=Path, file_okay=False)
@@ -39,7 +40,7 @@ def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[
     """
     from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import ODD_APPS, Directory
-    from docgraph.cli.transfer.parts import Mover
+    from docgraph.cli.transfer.mover import Mover
     from docgraph.codec import name_id
 
     target = Directory(directory)
@@ -104,7 +105,7 @@ def import_(
     """
     from docgraph.cli.application import work_on
     from docgraph.cli.transfer.files import Directory
-    from docgraph.cli.transfer.parts import Mover
+    from docgraph.cli.transfer.mover import Mover
 
     if yes and keep:
         raise click.UsageError("--yes overwrites what --keep leaves: give one of them")

@@ -17,7 +17,8 @@ from docgraph.auth.passwords import check_password
 from docgraph.cli.acl.rules import RuleCollection, build_knowledge
 from docgraph.cli.apps.definitions import Checked, check_found, resolve_all_questions
 from docgraph.cli.apps.sources import FoundDefinition
-from docgraph.cli.transfer.parts import ImportFlaw, Part, identify
+from docgraph.cli.transfer.mover import ImportFlaw
+from docgraph.cli.transfer.parts import Part, PropertiesPart, identify
 from docgraph.codec import JsonMode, as_meant, as_written, decode, encode, name_id, to_stored
 from docgraph.exchange import DocgraphError, Document
 from docgraph.graphql.sections import Graphql
@@ -31,7 +32,7 @@ from docgraph.store.names import METADATA_STORE, SCHEMA_STORE
 from docgraph.store.sections import AggregationSecurity
 
 if TYPE_CHECKING:
-    from docgraph.cli.transfer.parts import Mover
+    from docgraph.cli.transfer.mover import Mover
 
 ReadParts = Sequence[tuple[Part, Sequence[Document]]]
 
@@ -52,7 +53,7 @@ class Flaws:
                 found += [flaw async for flaw in self._find_in_users(documents)]
             elif part == self._mover.rules:
                 found += [flaw async for flaw in self._find_in_rules(documents)]
-            elif part.collection == METADATA_STORE:
+            elif isinstance(part, PropertiesPart):
                 found += self._find_in_properties(part, documents)
         return [*found, *[flaw async for flaw in self._find_in_schemas(parts)]]
 

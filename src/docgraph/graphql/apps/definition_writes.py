@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from docgraph.codec import as_written, to_stored
 from docgraph.codec.bson_types import ObjectId
@@ -38,29 +37,20 @@ from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.exchange.exchange import Transaction, transaction_of
 from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.compiled_app import App, assemble_app
+from docgraph.graphql.apps.definition_questions import resolve_report, resolve_reports
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.conditions import list_served
 from docgraph.graphql.definition.check import Examination, check_written, examine
 from docgraph.graphql.definition.check_fields import CheckContext
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition, spell_uri
 from docgraph.graphql.definition.definition_diff import Change, find_change
-from docgraph.graphql.definition.findings import (
-    Finding,
-    IndexedFields,
-    Namespace,
-    Ordering,
-    Question,
-    Report,
-)
+from docgraph.graphql.definition.findings import Finding, Report
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Lane, run_blocking
 from docgraph.store import RevealKey, Store
 from docgraph.store.guard.shield import hide_marker
-from docgraph.store.order import advise_index
 from docgraph.store.versions import Versions
-from docgraph.variables import StagePart, UnknownOperator
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,106 +116,9 @@ def _without_etag(document: Document) -> Document:
     return {key: value for key, value in document.items() if key != "_etag"}
 
 
-MAX_ASKED: Final = 1_000
-
-
-Answers = dict[Question, Question | None]
-
-
-async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
-    """Return the report with the answers of the database."""
-    return (await resolve_reports([report], store, settings))[0]
-
-
-async def resolve_reports(
-    reports: Sequence[Report], store: Store, settings: Graphql
-) -> list[Report]:
-    """Return the reports with the answers of the database.
-
-    No answer about a collection or an index counts as valid; a trial of a stage or an operator that
-    the database does not finish is an error.
-    Equal questions are sent once, and at most `MAX_ASKED` questions for each report. Whether
-    collections exist is one command for each database, however many definitions there are.
-    """
-    asked = await _find_missing(reports, store)
-    return [await _resolve(report, store, settings, asked) for report in reports]
-
-
-async def _find_missing(reports: Sequence[Report], store: Store) -> Answers:
-    """Return the answers about collections."""
-    wanted: dict[str, dict[str, Namespace]] = {}
-    for report in reports:
-        names = (one for one in report.questions if isinstance(one, Namespace))
-        for one in islice(names, MAX_ASKED):
-            wanted.setdefault(one.db, {})[one.collection] = replace(one, where="")
-    answers: Answers = {}
-    for db, questions in wanted.items():
-        existing = await store.stats.find_existing(db, list(questions))
-        present = set(questions) if existing is None else set(existing)
-        answers |= {one: None if name in present else one for name, one in questions.items()}
-    return answers
-
-
-async def _resolve(report: Report, store: Store, settings: Graphql, asked: Answers) -> Report:
-    refused: list[Question] = []
-    room = MAX_ASKED
-    parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
-    if not report.errors:
-        place, stages = (settings.db, settings.collection), [one.stage for one in parts]
-        found = await store.trials.find_refused(stages[:MAX_ASKED], place)
-        refused += [parts[number] for number in found]
-    for question in report.questions:
-        if isinstance(question, StagePart):
-            continue
-        thing = replace(question, where="")
-        if thing not in asked:
-            if not room:
-                continue
-            room -= 1
-            asked[thing] = await _check_question(thing, store, settings)
-        answer = asked[thing]
-        if answer is not None:
-            refused.append(replace(answer, where=question.where))
-    return report.resolve(refused)
-
-
-async def _check_question(question: Question, store: Store, settings: Graphql) -> Question | None:
-    """Return the question with the finding of the database; None if it has none."""
-    match question:
-        case IndexedFields():
-            return None if await _is_indexed(question, store) else question
-        case Ordering(db=db, collection=collection):
-            return await _check_order_index(question, (db, collection), store)
-        case UnknownOperator():
-            place = (settings.db, settings.collection)
-            is_refused = await store.trials.refuses_operator(question.name, question.kind, place)
-            return question if is_refused else None
-    return None
-
-
-async def _is_indexed(question: IndexedFields, store: Store) -> bool:
-    """Return whether an index begins with the path; collections to come may get one."""
-    try:
-        indexes = await store.stats.indexes(question.db, question.collection)
-    except DocgraphError:
-        return True  # a name that cannot be is an error of its own
-    return indexes is None or question.path in list_served(indexes, question.pinned)
-
-
-async def _check_order_index(
-    question: Ordering, place: tuple[str, str], store: Store
-) -> Question | None:
-    try:
-        sort = dict(question.sort)
-        advice = await advise_index(store.stats, place, sort, question.pinned)
-    except DocgraphError:
-        return None  # a name that cannot be is an error of its own
-    return replace(question, advice=advice) if advice else None
-
-
 URIS = "_uris"
-_LOOK_MS = 5_000
 
+_LOOK_MS = 5_000
 _MAX_VALUES = 100_000  # of all definitions of one write: some of the work blocks the event loop
 
 

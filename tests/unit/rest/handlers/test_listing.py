@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from docgraph.codec.bson_types import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 from docgraph.codec.keyset import EMPTY, behind
 from docgraph.exchange.errors import RequestError
-from docgraph.rest.handlers.listing import PageStart, parse_token, render_token, with_tiebreak
+from docgraph.rest.handlers.listing import with_tiebreak
+from docgraph.rest.page_tokens import PageStart, parse_token, render_token
 
 ORDER = (("a", 1), ("_id", 1))
 

@@ -1,16 +1,15 @@
-"""Initializers of the users: the first user (decision 35), and the costs of password hashes."""
+"""The first user, created at start (decision 35)."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
-import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar, Final, cast
 
 from docgraph.auth.authenticators.db_users import REALM, DatabaseRealm, find_value, put_value
-from docgraph.auth.authenticators.sections import MAX_COST
+from docgraph.auth.authenticators.first_password import is_terminal, print_password
 from docgraph.auth.passwords import Hashed
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
@@ -27,10 +26,9 @@ from docgraph.exchange import (
     WriteKind,
 )
 from docgraph.exchange.errors import Conflict, RequestError
-from docgraph.exchange.program import own_command, repeat_options
 from docgraph.plugins.kinds import Initializer
 from docgraph.plugins.registry import PluginRegistry
-from docgraph.runtime import Blocking, Generations, Instance, Tasks, run_blocking
+from docgraph.runtime import Blocking, Generations, Tasks, run_blocking
 from docgraph.store import Store
 
 ADMIN: Final = "admin"
@@ -178,135 +176,3 @@ def _read_document(realm: DatabaseRealm, text: str) -> Document:
 
 def _mistake(message: str) -> ConfigError:
     return ConfigError([Problem(CONFIGURATION, f"/{REALM}/create-user-document", message)])
-
-
-_WIDTH: Final = 58  # minimum width of the text in the frame
-
-
-# The characters of a frame: lines along and down, and the corners above and below.
-_LINES: Final = ("─", "│", "┌┐", "└┘")
-_ASCII: Final = ("-", "|", "++", "++")
-
-
-def is_terminal() -> bool:
-    """Return whether stderr is a terminal."""
-    return sys.stderr.isatty()
-
-
-def print_password(user: str, password: str) -> None:
-    """Print it in one write, so that no line of another process gets in between.
-
-    On a terminal it is in a frame; otherwise in lines that a program can parse.
-    """
-    text = _render_frame(user, password) if is_terminal() else _render_lines(user, password)
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
-def _render_lines(user: str, password: str) -> str:
-    return (
-        "docgraph: there were no users, and now there is one\n"
-        f"  user      {user}\n"
-        f"  password  {password}\n"
-        f"  this is shown only once; '{_render_command(user)}' sets another password\n"
-    )
-
-
-def _render_frame(user: str, password: str) -> str:
-    lines = (
-        "There were no users, and now there is one:",
-        "",
-        f"  user      {user}",
-        f"  password  {password}",
-        "",
-        "This is shown only once. To set another password:",
-        f"  {_render_command(user)}",
-    )
-    along, down, above, below = _LINES if _can_print("".join(_LINES)) else _ASCII
-    width = max(_WIDTH, *map(len, lines))
-    edge = along * (width + 4)
-    inner = (f"{down}  {line:<{width}}  {down}" for line in lines)
-    return "\n".join(("", edge.join(above), *inner, edge.join(below), "", ""))
-
-
-def _render_command(user: str) -> str:
-    return f"{own_command()} users passwd {user}{repeat_options(sys.argv[2:])}"
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stderr.encoding or "ascii")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-_SCAN_MS: Final = 120_000
-_COSTS: Final = 100  # two digits
-_HASH: Final = r"^\$2[aby]\$"
-
-
-class PasswordCosts(Initializer):
-    """Finds the highest cost of a hash once; the realm records later reads and writes.
-
-    A failed login takes as long as the most expensive hash (decision 53). Hashes above the maximum
-    are ignored: they would make every failed login take that long.
-    """
-
-    name: ClassVar[str] = "passwordCostScanner"
-    description: ClassVar[str] = "finds the most expensive password hash"
-    security: ClassVar[bool] = True
-
-    def __init__(
-        self, config: PluginConfig, registry: PluginRegistry, store: Store, instance: Instance
-    ) -> None:
-        self.config = config
-        self._registry = registry
-        self._store = store
-        # The result is shared: one worker of an instance suffices.
-        self._is_needed = instance.worker <= 1
-        self._realm: DatabaseRealm | None = None
-
-    async def provision(self) -> None:
-        """Find the realm; without it there are no hashes."""
-        self._realm = cast("DatabaseRealm | None", self._registry.find(REALM))
-
-    async def initialize(self) -> None:
-        """Scan the users once."""
-        realm = self._realm
-        if realm is None or not self._is_needed or not realm.config.bcrypt_hashed_password:
-            return
-        password = f"${realm.config.prop_password}"
-        is_text = {"$eq": [{"$type": password}, "string"]}  # an array of texts matches, too
-        found = await self._store.reads.aggregate(
-            realm.config.users_db,
-            realm.config.users_collection,
-            [
-                {"$match": {realm.config.prop_password: {"$regex": _HASH}}},
-                {"$match": {"$expr": is_text}},
-                {"$group": {"_id": {"$substrCP": [password, 4, 2]}, "one": {"$first": password}}},
-            ],
-            limit=_COSTS,
-            deadline=Deadline.after_ms(_SCAN_MS),
-            reveal=realm.keys,
-        )
-        for group in found:
-            realm.passwords.record(group["one"])
-
-
-async def find_too_expensive(store: Store, realm: DatabaseRealm, limit: int) -> list[str]:
-    """Return users whose hash is above the maximum, who cannot log in with a password."""
-    section = realm.config
-    if not section.bcrypt_hashed_password:
-        return []
-    above = "|".join(f"{cost:02}" for cost in range(MAX_COST + 1, _COSTS))
-    found = await store.reads.find(
-        section.users_db,
-        section.users_collection,
-        {section.prop_password: {"$regex": rf"{_HASH}({above})\$"}},
-        projection={section.prop_id: 1},
-        limit=limit,
-        deadline=Deadline.after_ms(_SCAN_MS),
-        reveal=realm.keys,
-    )
-    return [str(find_value(document, section.prop_id)) for document in found]
