@@ -10,6 +10,7 @@ import orjson
 import pytest
 from graphql import (
     GraphQLEnumType,
+    GraphQLField,
     GraphQLList,
     GraphQLNonNull,
     GraphQLObjectType,
@@ -184,6 +185,19 @@ def test_any_introspection_is_answered_as_by_graphql_core(seed: int) -> None:
     text = QueryMaker(random).make(view)
     variables = {"name": random.choice([*APP.schema.type_map]), "no": False}
     check_agreement(view, text, variables | {"all": random.random() < 0.5})
+
+
+def test_nothing_in_this_process_has_changed_the_oracle() -> None:
+    """Libraries that are imported by another test can replace resolvers of graphql-core."""
+    fields = [field for type_ in introspection_types.values() for field in find_fields(type_)]
+
+    assert {field.resolve.__module__ for field in fields if field.resolve} == {
+        "graphql.type.introspection"
+    }
+
+
+def find_fields(type_: object) -> list[GraphQLField]:
+    return [*type_.fields.values()] if isinstance(type_, GraphQLObjectType) else []
 
 
 def test_an_argument_that_is_null_fails_the_field() -> None:
