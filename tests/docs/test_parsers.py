@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from docgraph.authoring.sections import Tools
 from docgraph.codec import lenient, patterns, pieces, request_body
 from docgraph.exchange.request import LARGE_BODY
 from docgraph.graphql.apps import definition_writes
@@ -23,7 +24,6 @@ from docgraph.rest.sections import Mongo
 from docgraph.server.builtin import BUILTIN
 from docgraph.server.sections import ConnectionOptions
 from docgraph.server.services.batch import BatchService
-from docgraph.workbench.sections import Tools
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/docgraph"
