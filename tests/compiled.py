@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_TESTS = Path(__file__).parent
+_ROOT = Path(__file__).parents[1]
 
 
 def compile_tests() -> None:
@@ -20,8 +20,9 @@ def compile_tests() -> None:
     if sys.dont_write_bytecode:
         return
     names = [
-        ".".join(file.relative_to(_TESTS.parent).with_suffix("").parts)
-        for file in sorted(_TESTS.rglob("test_*.py"))
+        ".".join(file.relative_to(_ROOT).with_suffix("").parts)
+        for tests in (_ROOT / "tests", *_ROOT.glob("*/tests"))
+        for file in sorted(tests.rglob("test_*.py"))
         if not _is_compiled(file)
     ]
     cores = os.cpu_count() or 1

@@ -13,7 +13,8 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 FOLDER_FILES = 30
-SOURCE = Path(__file__).parent.parent / "src" / "docgraph"
+ROOT = Path(__file__).parent.parent
+PACKAGES = (ROOT / "src" / "docgraph", *sorted(ROOT.glob("*/src/docgraph_*")))
 
 
 def find_imports(package: Path) -> dict[str, set[str]]:
@@ -90,8 +91,10 @@ def _find_module(imported: str, modules: Mapping[str, Path]) -> str | None:
 
 def main() -> int:
     """Check the source."""
-    circles = [" -> ".join(circle) for circle in find_circles(find_imports(SOURCE))]
-    findings = [*circles, *find_crowded(SOURCE)]
+    findings: list[str] = []
+    for package in PACKAGES:
+        findings += [" -> ".join(circle) for circle in find_circles(find_imports(package))]
+        findings += find_crowded(package)
     print("\n".join(findings) or "no circles")
     return 1 if findings else 0
 

@@ -1,4 +1,4 @@
-"""Build the packages in `dist`: a wheel, the source, and what they are made of (CycloneDX).
+"""Build the packages in `dist`: wheels, the source, and what they are made of (CycloneDX).
 
 Where cargo is installed, also the wheel of the native lane for this system.
 
@@ -36,6 +36,13 @@ def main(arguments: list[str]) -> int:
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         return done.returncode
+    for package in sorted(ROOT.glob("*/src/docgraph_*")):
+        target = [*command, "--target", "wheel"]
+        done = subprocess.run(
+            target, cwd=package.parents[1], stdout=subprocess.PIPE, text=True, check=False
+        )
+        if done.returncode:
+            return done.returncode
     (wheel,) = DIST.glob("docgraph-*.whl")
     version = wheel.name.split("-")[1]
     bill = DIST / f"docgraph-{version}.cdx.json"

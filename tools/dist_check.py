@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from email.message import Message
 from email.parser import Parser
@@ -37,7 +37,7 @@ SOURCE_HAS = (
     "LICENSE",
     "Makefile",
     "constraints.txt",
-    "tests/conftest.py",
+    "conftest.py",
     "native/Cargo.toml",
     WHEEL_HAS[0],
 )
@@ -89,8 +89,8 @@ def check_metadata(metadata: Message) -> None:
         raise Wrong(f"the description has what an index cannot show: {found[0]}")
 
 
-def install(wheel: Path, place: Path, *, borrow: bool) -> Path:
-    """A new environment with the wheel in it; the directory of its programs."""
+def install(wheels: Sequence[Path], place: Path, *, borrow: bool) -> Path:
+    """A new environment with the wheels in it, the core first; the directory of its programs."""
     environment = place / "environment"
     run([sys.executable, "-m", "venv", "--without-pip", str(environment)], place)
     programs = environment / "bin"
@@ -100,9 +100,18 @@ def install(wheel: Path, place: Path, *, borrow: bool) -> Path:
         (packages,) = environment.glob("lib/python*/site-packages")
         ours = next(one for one in sys.path if one.endswith("site-packages"))
         (packages / "borrowed.pth").write_text(f"{ours}\n")
-        run([*pip, "--no-deps", "--no-index", str(wheel)], place)
+        run([*pip, "--no-deps", "--no-index", *map(str, wheels)], place)
     else:
-        run([*pip, "-c", str(ROOT / "constraints.txt"), f"{wheel}[embedded]"], place)
+        run(
+            [
+                *pip,
+                "-c",
+                str(ROOT / "constraints.txt"),
+                f"{wheels[0]}[embedded]",
+                *map(str, wheels[1:]),
+            ],
+            place,
+        )
     return programs
 
 
@@ -132,6 +141,7 @@ def clean_environment() -> dict[str, str]:
 def check_commands(programs: Path, place: Path) -> None:
     """The commands that need no server."""
     run([str(programs / "docgraph"), "version"], place)
+    run([str(programs / "docgraph"), "apps", "infer", "--help"], place)
     imported = "import docgraph; print(docgraph.__file__)"
     where = run([str(programs / "python"), "-c", imported], place)
     if not where.startswith(str(programs.parent)):
@@ -236,7 +246,8 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory() as name:
             place = Path(name, "empty")
             place.mkdir()
-            programs = install(found[0], Path(name), borrow="--borrow" in arguments)
+            added = sorted(DIST.glob("docgraph_[!n]*.whl"))  # not the native lane
+            programs = install([found[0], *added], Path(name), borrow="--borrow" in arguments)
             check_commands(programs, place)
             check_server(programs, place)
             check_examples(programs, Path(name))

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-SOURCES: Final = Path(__file__).parents[1] / "src/docgraph"
+ROOT: Final = Path(__file__).parents[1]
+PACKAGES: Final = (ROOT / "src/docgraph", *sorted(ROOT.glob("*/src/docgraph_*")))
 RETIRED_VERBS: Final = re.compile(
     r"_*(tell|judge|look|note|ask|take|settle|imagine|wonder|doubt|refuse|mend|bury)(_|$)"
 )
@@ -29,7 +30,7 @@ CONVENTIONAL: Final = frozenset(
     | {"parse", "render", "decode", "encode", "build", "compile", "check"}
 )
 # Commands and handlers have the name of what they serve, which is a module elsewhere.
-NAMED_AFTER_SUBJECT: Final = ("cli/", "rest/handlers/", "server/services/")
+NAMED_AFTER_SUBJECT: Final = ("cli/", "commands/", "tools/", "rest/handlers/", "server/services/")
 
 
 def find_flaws(sources: Path) -> Iterator[str]:
@@ -79,7 +80,7 @@ def _find_repeated(kind: str, found: dict[str, list[str]]) -> Iterable[str]:
 
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
-    flaws = list(find_flaws(SOURCES))
+    flaws = [flaw for package in PACKAGES for flaw in find_flaws(package)]
     for flaw in flaws:
         print(flaw)
     if flaws:

@@ -30,8 +30,10 @@ _PAGES: Final = (
     "deploy/*.md",
     "bench/README.md",
     "tests/README.md",
+    "workbench/*.md",
 )
 _DEVELOPER_PAGES: Final = ("ARCHITECTURE.md", "docs/explanation/glossary.md", "tests/README.md")
+_PACKAGES: Final = ("src/docgraph/**/*.py", "*/src/docgraph_*/**/*.py")
 _CONSOLE: Final = ("console/*.mjs", "console/src/**/*.ts*", "console/src/**/*.css")
 # A pattern, and what to write instead.
 WORDS: Final = {
@@ -79,7 +81,7 @@ def find_texts(root: Path = ROOT) -> Iterator[tuple[str, int, str]]:
     """Yield each text that a person reads, with its file and line."""
     for page in _find_pages(root):
         yield page.relative_to(root).as_posix(), 1, _blank_code(page.read_text())
-    for source in sorted(root.glob("src/docgraph/**/*.py")):
+    for source in sorted(one for pattern in _PACKAGES for one in root.glob(pattern)):
         name = source.relative_to(root).as_posix()
         for node in ast.walk(ast.parse(source.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str):

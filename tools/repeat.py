@@ -15,7 +15,14 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 RECORD = ROOT / "build" / "repeat"
 PASSED = {0, 5}  # 5: the file has no tests
-AREAS = ("tests/unit", "tests/http", "tests/properties", "tests/process", "tests/docs")
+AREAS = (
+    "tests/unit",
+    "tests/http",
+    "tests/properties",
+    "tests/process",
+    "tests/docs",
+    "workbench/tests",
+)
 
 
 def list_runs(paths: list[str], times: int) -> Iterator[tuple[str, int]]:

@@ -22,8 +22,8 @@ from docgraph.config.parse import parse_yaml
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.scalars import BSON_SCALARS
 from docgraph.graphql.sections import Graphql
-from docgraph.workbench.infer.infer import infer
-from docgraph.workbench.infer.survey import SurveyScope
+from docgraph_workbench.infer.infer import infer
+from docgraph_workbench.infer.survey import SurveyScope
 from tests.http.harness import Mongo, Reply, Service, running
 from tests.http.hosts import module_application
 

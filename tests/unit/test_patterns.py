@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
 CALLS = {"compile", "match", "fullmatch", "search", "sub", "subn", "split", "findall", "finditer"}
 FAULTY = {constants.POSSESSIVE_REPEAT, constants.ATOMIC_GROUP}
 UNKNOWN = "x"  # stands for what is only known when the program runs
@@ -98,8 +98,9 @@ re.compile(rb"d")
 def test_no_pattern_is_possessive_or_atomic() -> None:
     """Python 3.11.2, Debian 12's own, answers wrongly for both."""
     found = {
-        (path.relative_to(SOURCE).as_posix(), pattern)
-        for path in SOURCE.rglob("*.py")
+        (path.relative_to(ROOT).as_posix(), pattern)
+        for base in (ROOT / "src", *ROOT.glob("*/src"))
+        for path in base.rglob("*.py")
         for pattern in patterns(path.read_text(encoding="utf-8"))
     }
 

@@ -6,13 +6,14 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[2] / "src/docgraph"
+ROOT = Path(__file__).parents[2]
+PACKAGES = (ROOT / "src/docgraph", *sorted(ROOT.glob("*/src/docgraph_*")))
 
 # Definitions and examples, for a repository: they hold no secrets, and get the rights of its files.
 FOR_PEOPLE = {
     "cli/apps/sources.py: mkdir",
     "cli/apps/sources.py: write_bytes",
-    "cli/apps/infer.py: write_bytes",
+    "commands/infer.py: write_bytes",
     "cli/examples.py: copytree",
     "cli/examples.py: write_text",
 }
@@ -48,8 +49,9 @@ def is_written(call: ast.Call) -> bool:
 
 def test_every_file_and_directory_is_made_for_its_owner_only() -> None:
     found = {
-        f"{path.relative_to(SOURCE).as_posix()}: {name}"
-        for path in SOURCE.rglob("*.py")
+        f"{path.relative_to(package).as_posix()}: {name}"
+        for package in PACKAGES
+        for path in package.rglob("*.py")
         for name in find_open_writes(path)
     }
     assert found == FOR_PEOPLE | {"cli/transfer/files.py: open"}  # of a file that is open already

@@ -9,7 +9,12 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 PARAMETERS = "pytest.mark.parametrize"
-FILES = sorted(one for one in TESTS.rglob("*.py") if "node_modules" not in one.parts)
+FILES = sorted(
+    one
+    for tests in (TESTS, *TESTS.parent.glob("*/tests"))
+    for one in tests.rglob("*.py")
+    if "node_modules" not in one.parts
+)
 
 
 def find_functions(path: Path) -> Iterator[ast.AsyncFunctionDef]:
@@ -34,7 +39,7 @@ def has_wide_scope(decorator: ast.expr) -> bool:
 def test_no_asynchronous_fixture_outlives_its_test() -> None:
     """It would keep the event loop, and a broken test would break all that come after it."""
     wide = [
-        f"{path.relative_to(TESTS)}: {function.name}"
+        f"{path.relative_to(TESTS.parent)}: {function.name}"
         for path in FILES
         for function in find_functions(path)
         if any(has_wide_scope(decorator) for decorator in function.decorator_list)
@@ -80,7 +85,7 @@ def find_momentary(path: Path) -> Iterator[str]:
         if isinstance(claim, ast.Assert):
             for node in ast.walk(claim.test):
                 if isinstance(node, ast.Attribute) and node.attr in MOMENTARY:
-                    yield f"{path.relative_to(TESTS)}:{claim.lineno}: {node.attr}"
+                    yield f"{path.relative_to(TESTS.parent)}:{claim.lineno}: {node.attr}"
 
 
 def test_what_a_page_shows_is_waited_for() -> None:
@@ -169,7 +174,7 @@ def test_the_types_of_all_our_code_are_checked() -> None:
     assert settings == {
         "strict": True,
         "python_version": "3.11",
-        "mypy_path": ["src", "."],
+        "mypy_path": ["src", "workbench/src", "."],
         "explicit_package_bases": True,
         "warn_unreachable": True,
     }

@@ -34,13 +34,13 @@ from tools.mutations.selection import Selection
 from docgraph.embedded import EmbeddedMongo, MongodOptions
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "docgraph"
+PACKAGES = (ROOT / "src/docgraph", *sorted(ROOT.glob("*/src/docgraph_*")))
 BUILD = ROOT / "build" / "mutations"
 MAP = BUILD / "map"
 RESULTS = BUILD / "results.jsonl"
 ACCEPTED = Path(__file__).with_name("accepted.yml")
 GOAL = 0.9
-_TESTS = ("tests/unit", "tests/http", "tests/properties")
+_TESTS = ("tests/unit", "tests/http", "tests/properties", "workbench/tests")
 _BUDGET_SECONDS = 12.0  # of tests for one mutant, as long as they took for the record
 _PATIENCE = 4.0  # so many times as long as recorded may they take, and a start
 _START_SECONDS = 60.0
@@ -194,7 +194,8 @@ def take_sample(arguments: argparse.Namespace) -> list[Mutant]:
     """The mutants of a seed, spread over the whole source; or those of some files."""
     paths = sorted(
         path
-        for path in SOURCE.rglob("*.py")
+        for package in PACKAGES
+        for path in package.rglob("*.py")
         if any(part in path.as_posix() for part in arguments.only or [""])
     )
     mutants = [one for path in paths for one in find_mutants(ROOT, path)]
@@ -245,7 +246,7 @@ def record_map(arguments: argparse.Namespace) -> None:
     MAP.mkdir(parents=True, exist_ok=True)
     settings = BUILD / "coverage.toml"
     settings.write_text(
-        f'[run]\nsource = ["src/docgraph"]\npatch = ["subprocess"]\n'
+        f'[run]\nsource = ["src/docgraph", "workbench/src"]\npatch = ["subprocess"]\n'
         f'data_file = "{MAP / ".coverage"}"\n',
         encoding="utf-8",
     )

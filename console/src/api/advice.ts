@@ -1,7 +1,7 @@
 /** `POST /_tools/advise`: what could be better about an app and its data, and the indexes that help. */
 
 import { request } from "./session.js";
-import { pathOf, settings } from "./settings.js";
+import { pathOfTool } from "./settings.js";
 
 export interface Advice {
   readonly severity: "error" | "warning" | "note";
@@ -27,7 +27,7 @@ export interface AdviceReport {
   readonly indexes: readonly AdvisedIndex[];
 }
 
-export const advicePath = "tools" in settings.paths ? pathOf("tools", "advise") : "";
+export const advicePath = pathOfTool("advise");
 
 /** The advice on a definition, which is JSON. */
 export async function readAdvice(definition: string, signal: AbortSignal): Promise<AdviceReport> {

@@ -2,7 +2,7 @@
 
 import { writeMembers } from "./members.js";
 import { requestJson } from "./session.js";
-import { pathOf, settings } from "./settings.js";
+import { pathOfTool } from "./settings.js";
 import type { Mappings } from "./tools.js";
 
 export interface ListedCollection {
@@ -48,7 +48,7 @@ export interface Additions extends Findings {
 
 const headers = { "Content-Type": "application/json" };
 
-export const inferPath = "tools" in settings.paths ? pathOf("tools", "infer") : "";
+export const inferPath = pathOfTool("infer");
 
 /** The collections that can be read; `db` null: those of the apps, or of the definition. */
 export function listSources(db: string | null, definition: string | null, signal: AbortSignal): Promise<Sources> {

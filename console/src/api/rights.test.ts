@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, test } from "node:test";
 
 // Modules read where services are when they are loaded.
-const settings = { title: "", version: "", base: "/console", paths: { ownRights: "/_tools/rights" }, definitions: null, passwords: true, cookies: false };
+const settings = { title: "", version: "", base: "/console", paths: { ownRights: "/_tools/rights" }, tools: [], definitions: null, passwords: true, cookies: false };
 globalThis.document = { querySelector: () => ({ content: JSON.stringify(settings) }), getElementById: () => null } as unknown as Document;
 const { hidesProperties, requireRight } = await import("./rights.js");
 const { sessionState } = await import("./session.js");

@@ -7,6 +7,8 @@ export interface Settings {
   readonly base: string;
   /** The paths of the services by name: graphql, tools, roles, mongo, metrics, openapiPage and so on. */
   readonly paths: Readonly<Record<string, string>>;
+  /** The tools below the path of `tools`: packages that are not installed leave some out. */
+  readonly tools: readonly string[];
   /** Where the REST API serves the definitions of apps; null: it does not. */
   readonly definitions: string | null;
   /** Whether the console can log in with a password. */
@@ -17,10 +19,15 @@ export interface Settings {
 
 function read(): Settings {
   const content = document.querySelector<HTMLMetaElement>('meta[name="docgraph-settings"]')?.content;
-  return JSON.parse(content ?? '{"title":"docgraph","version":"","base":"/console","paths":{},"definitions":null,"passwords":true,"cookies":false}') as Settings;
+  return JSON.parse(content ?? '{"title":"docgraph","version":"","base":"/console","paths":{},"tools":[],"definitions":null,"passwords":true,"cookies":false}') as Settings;
 }
 
 export const settings: Settings = read();
+
+/** The path of a tool; empty if the server does not have it. */
+export function pathOfTool(name: string): string {
+  return settings.tools.includes(name) ? pathOf("tools", name) : "";
+}
 
 /** The path of a service with further segments, each encoded. */
 export function pathOf(service: string, ...segments: readonly string[]): string {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from docgraph.cli.fuzz import fuzz
 from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.package_commands import PackageGroup
 from docgraph.cli.terminal import make_printable, notice, paint, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import Deadline, DocgraphError
@@ -25,12 +25,9 @@ _MAX_APPS = 100_000
 _LIMIT_MS = 30_000
 
 
-@click.group()
+@click.group(cls=PackageGroup)
 def access() -> None:
     """Explain what callers may do and see."""
-
-
-access.add_command(fuzz)
 
 
 @access.command()

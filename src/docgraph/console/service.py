@@ -251,10 +251,16 @@ class ConsoleService(Service):
             "version": __version__,
             "base": paths[self.name],
             "paths": paths,
+            "tools": self._list_tools(),
             "definitions": self._find_definitions() if Mongo.section_name in paths else None,
             "passwords": self._registry.find("basicAuthMechanism") is not None,
             "cookies": all(self._registry.find(name) is not None for name in _COOKIE_PLUGINS),
         }
+
+    def _list_tools(self) -> list[str]:
+        """Return the tools below `/_tools`, some of which packages add."""
+        service: Any = self._registry.find("tools")
+        return [] if service is None else [*service.tools]
 
     def _find_definitions(self) -> str | None:
         """Return where the REST API serves the definitions of apps, if at all."""

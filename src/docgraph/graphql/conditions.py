@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -148,15 +148,6 @@ class OrderSpec:
     fields: Mapping[str, str | Mapping[str, Any]]
     indexed_only: bool = False
     ascending: Any = "ASC"  # the author may have an enum SortOrder that stores other values
-
-
-def list_orders(fields: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield name and path of each field."""
-    for key, own in fields.items():
-        if isinstance(own, str):
-            yield f"{name}{key}", own
-        else:
-            yield from list_orders(own, f"{name}{key}.")
 
 
 def compile_order(spec: OrderSpec, entries: Sequence[Any] | None) -> dict[str, int] | None:

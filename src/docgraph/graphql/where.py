@@ -8,7 +8,7 @@ paths come from the mapping. All conditions except `contains` and `search` canno
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final, NamedTuple
@@ -49,16 +49,6 @@ class WhereField:
     operators: frozenset[str] = frozenset()
     is_list: bool = False
     fields: Mapping[str, WhereField] = field(default_factory=dict)
-
-
-def list_paths(
-    fields: Mapping[str, WhereField], name: str = "", path: str = ""
-) -> Iterator[tuple[str, str, frozenset[str]]]:
-    """Yield name, path and operators of each field that has some."""
-    for key, own in fields.items():
-        if own.operators:
-            yield f"{name}{key}", f"{path}{own.path}", own.operators
-        yield from list_paths(own.fields, f"{name}{key}.", f"{path}{own.path}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,6 +226,7 @@ class _Describing(Service):
             methods=tuple(service.methods),
             exact=service.exact,
             secured=is_secured(service, section),
+            parts=getattr(service, "tools", None),
         )
 
 

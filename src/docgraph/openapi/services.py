@@ -6,7 +6,7 @@ its path and methods, which is all that is known of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final
@@ -31,6 +31,7 @@ class Bound:
     methods: tuple[str, ...]
     exact: bool
     secured: bool
+    parts: Sequence[str] | None = None  # what it has below its path, if packages add to it
 
 
 PathItem = dict[str, Any]
@@ -54,6 +55,7 @@ def describe_service(service: Bound) -> dict[str, PathItem]:
             for key, value in item.items()
         }
         for below, item in known.items()
+        if service.parts is None or below[1:] in service.parts
     }
 
 

@@ -54,6 +54,7 @@ from docgraph.auth.tokens.revocation_watch import (
 from docgraph.auth.tokens.service import RolesService, TokenService
 from docgraph.auth.tokens.token import TokenHeaders, TokenHeadersOnRefusal
 from docgraph.auth.tokens.token_managers import JwtTokens, RandomTokens
+from docgraph.authoring.service import ToolsService
 from docgraph.console.service import ConsoleService
 from docgraph.events.service import EventStreamsProvider
 from docgraph.graphql.apps.app_index import AppsIndex, AppsIndexOnCreation
@@ -82,7 +83,6 @@ from docgraph.server.services.batch import BatchService
 from docgraph.server.services.monitoring import DatabaseProbe, MetricsService, Ping
 from docgraph.server.services.rights import OwnRights, VisibleApps
 from docgraph.store import ClientProvider
-from docgraph.workbench.service import ToolsService
 
 BUILTIN: tuple[type[Plugin], ...] = (
     # the database client, for plugins

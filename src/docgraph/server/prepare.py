@@ -33,6 +33,7 @@ from docgraph.auth.mechanisms.sections import (
 )
 from docgraph.auth.sections import AuthenticationOptions, BruteForceAttackGuard, Roles
 from docgraph.auth.tokens.sections import AuthTokenService, JwtTokenManager, RndTokenManager
+from docgraph.authoring.sections import Tools
 from docgraph.config import (
     ConfigSources,
     ConfigTree,
@@ -62,7 +63,6 @@ from docgraph.server.services.sections import DatabaseProbe, Metrics, OwnRights,
 from docgraph.store.driver.rights import Right
 from docgraph.store.names import HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
 from docgraph.store.sections import AggregationSecurity, MClient
-from docgraph.workbench.sections import Tools
 
 
 @dataclass(frozen=True, slots=True)

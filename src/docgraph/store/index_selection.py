@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from bson.regex import Regex
 
-from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 
 IndexKeys = tuple[tuple[str, int], ...]
@@ -151,34 +150,3 @@ def _find_branches(filter_: Any) -> Iterator[list[Any]]:
         elif key == "$and" and isinstance(value, list):
             for part in value:
                 yield from _find_branches(part)
-
-
-def merge_wants(wants: Sequence[Want]) -> list[tuple[IndexKeys, list[Want]]]:
-    """Return the keys of few indexes, each with the wants that it serves."""
-    groups: list[tuple[IndexKeys, list[Want]]] = []
-    for want in sorted(set(wants), key=lambda one: (-one.length, sorted(one.equal), one.sort)):
-        for number, (_, served) in enumerate(groups):
-            keys = _find_keys([*served, want])
-            if keys is not None:
-                groups[number] = (keys, [*served, want])
-                break
-        else:
-            groups.append((next(want.arrange()), [want]))
-    return groups
-
-
-def _find_keys(wants: Sequence[Want]) -> IndexKeys | None:
-    """Return the keys of one index for all of these wants, the longest first; None: none."""
-    arranged = wants[0].arrange()
-    return next((keys for keys in arranged if all(one.is_served_by(keys) for one in wants)), None)
-
-
-def is_beginning(index: Index, keys: Sequence[tuple[str, Any]]) -> bool:
-    """Return whether an index with these keys serves everything that this one serves."""
-    own = index.keys
-    if not index.complete or index.unique or len(own) > len(keys):
-        return False
-    if len(own) == 1:  # an index can be read backwards
-        directions = (own[0][1], keys[0][1])
-        return own[0][0] == keys[0][0] and all(isinstance(one, int | float) for one in directions)
-    return own == tuple(keys[: len(own)])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from docgraph.authoring.requests import read_draft
 from docgraph.cli.apps import definitions
 from docgraph.cli.apps.definitions import find_collisions
 from docgraph.cli.apps.sources import find_definitions, write_definition
@@ -19,7 +20,6 @@ from docgraph.codec.bson_types import Decimal128, ObjectId
 from docgraph.config.render import render_block
 from docgraph.exchange import StartupError
 from docgraph.graphql.definition.definition_diff import Change, ChangeKind
-from docgraph.workbench.requests import read_draft
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 SCHEMA = "type Query {\n  items: [Item]\n}\n\ntype Item {\n  name: String\n}\n"

@@ -46,7 +46,7 @@ NEVER = (
     "docgraph.store",
     "docgraph.access",
     "docgraph.rest",
-    "docgraph.workbench",
+    "docgraph.authoring",
 )
 
 

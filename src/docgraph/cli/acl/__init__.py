@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from docgraph.access.rulebook import RuleBook
     from docgraph.access.view_rules import ViewWarning
     from docgraph.cli.acl.rules import RuleCollection
+    from docgraph.cli.adviser import DataFinding
     from docgraph.variables.errors import Flaw
-    from docgraph.workbench.advise.advice import Advice
 _T = TypeVar("_T")
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -282,7 +282,7 @@ def _add_warnings(
     return [*by_name.values()]
 
 
-def _add_advice(rows: list[dict[str, Any]], advice: Sequence[Advice]) -> list[dict[str, Any]]:
+def _add_advice(rows: list[dict[str, Any]], advice: Sequence[DataFinding]) -> list[dict[str, Any]]:
     """Return the rules with the advice for each; other advice is printed immediately."""
     found = [{**row, "advice": []} for row in rows]
     by_place = {f"the rule {row['rule']} (database): ": row["advice"] for row in found}

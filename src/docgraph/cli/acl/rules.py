@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +14,7 @@ from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.rule_authorizers import AUTHORIZER
 from docgraph.access.rule_warnings import find_row_filters
 from docgraph.access.sections import DbAclAuthorizer
+from docgraph.cli.adviser import find_adviser
 from docgraph.cli.apps.definitions import find_variables
 from docgraph.cli.apps.sources import UnreadableError, read_content
 from docgraph.cli.terminal import make_printable, notice
@@ -40,9 +40,9 @@ from docgraph.store.versions import Versions
 from docgraph.variables import Flaw
 
 if TYPE_CHECKING:
+    from docgraph.cli.adviser import DataFinding
     from docgraph.server.app import Docgraph
     from docgraph.server.prepare import LoadedConfiguration
-    from docgraph.workbench.advise.advice import Advice
 
 EVERYBODY = "everybody"
 _LIMIT_MS = 30_000
@@ -188,15 +188,14 @@ def _spell_id(text: str) -> list[Any]:
     return spellings
 
 
-_SAMPLE: Final = 100
-_SECONDS: Final = 20.0
 _LIST_MS: Final = 6_000
 
 
-async def find_missing_indexes(rules: RuleCollection) -> list[Advice]:
+async def find_missing_indexes(rules: RuleCollection) -> Sequence[DataFinding]:
     """Return advice on the indexes of collections that stored rules filter."""
-    from docgraph.workbench.advise.advise import AdviceScope, advise_rows
-
+    adviser = find_adviser()
+    if adviser is None:
+        return ()
     values = rules.app.plugins.values
     stored = [
         one for one in await values["acl-rules"].find_all() if one.source is RuleOrigin.DATABASE
@@ -206,13 +205,12 @@ async def find_missing_indexes(rules: RuleCollection) -> list[Advice]:
     try:
         places = [one async for one in _find_places(rules, filtered, mongo)]
         rows = list(find_row_filters(filtered, dict.fromkeys(places), mongo))
-        scope = AdviceScope(_SAMPLE, _SECONDS, rows=rows, run=asyncio.to_thread)
-        return (await advise_rows(rules.app.store, scope)).advice
+        return await adviser.advise_rows(rules.app, rows)
     except StoreUnavailable:
         raise
     except DocgraphError as error:
         notice(f"the indexes for row filters could not be checked: {error.message}")
-        return []
+        return ()
 
 
 async def _find_places(

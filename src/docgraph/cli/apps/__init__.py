@@ -10,32 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from docgraph.cli.apps.advise import advise
 from docgraph.cli.apps.history import history, rollback
-from docgraph.cli.apps.infer import infer
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
+from docgraph.cli.package_commands import PackageGroup
 from docgraph.cli.terminal import make_printable, notice, print_json, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import Document, StartupError, Write, WriteKind
 
 if TYPE_CHECKING:
+    from docgraph.cli.adviser import DataReport as Advised
     from docgraph.cli.apps.definitions import Checked
     from docgraph.graphql.definition.definition_diff import Change
-    from docgraph.workbench.advise.advice import AdviceReport as Advised
 
 _FILES = click.Path(path_type=Path, exists=True)
 
 
-@click.group()
+@click.group(cls=PackageGroup)
 def apps() -> None:
     """Apply, check and inspect GraphQL app definitions."""
 
 
-apps.add_command(advise)
 apps.add_command(history)
-apps.add_command(infer)
 apps.add_command(rollback)
 
 
@@ -55,7 +52,7 @@ def check(
     and, by default, without a database. Exit code 1 when one of the definitions cannot
     work, and with --live when the data are reason for a warning.
     """
-    from docgraph.cli.apps.advise import advise_checked, print_report
+    from docgraph.cli.adviser import load_adviser
     from docgraph.cli.apps.definitions import (
         add_view_warnings,
         check_paths,
@@ -66,6 +63,7 @@ def check(
     )
 
     prepared = prepare_sources(sources)
+    adviser = load_adviser() if live else None
 
     async def check_definitions(bench: Definitions) -> tuple[list[Checked], Advised | None]:
         if paths:
@@ -74,7 +72,11 @@ def check(
             found = check_stored(prepared, await bench.read_all())
         settled = await resolve_all_questions(found, bench.app.store, bench.settings)
         settled = await add_view_warnings(settled, bench.app)
-        return settled, await advise_checked(bench, settled, not paths) if live else None
+        if adviser is None:
+            return settled, None
+        sound = [one.document for one in settled if not one.errors]
+        is_all = not paths and len(sound) == len(settled)
+        return settled, await adviser.advise_apps(bench.app, bench.settings, sound, is_all=is_all)
 
     if database or live or not paths:
         checked, advised = run_on(sources, check_definitions)
@@ -86,8 +88,8 @@ def check(
         notice("the database was not checked: --database checks collections, --live the data, too")
     if not checked and not as_json:
         notice("no apps are stored")
-    elif advised is not None and not as_json:
-        print_report(advised, told=("missing-collection",))
+    elif adviser is not None and advised is not None and not as_json:
+        adviser.print_report(advised, told=("missing-collection",))
     is_serious = advised is not None and advised.is_serious
     sys.exit(1 if is_serious or has_errors else 0)
 
@@ -129,10 +131,10 @@ def apply_paths(
 ) -> None:
     """Store the definitions of these paths, or none of them if one has errors."""
     from docgraph.cli.acl.opening import Closing, Opening
+    from docgraph.cli.adviser import find_adviser
     from docgraph.cli.apps import definitions
-    from docgraph.cli.apps.advise import print_advice
 
-    prepared = prepare_sources(sources)
+    prepared, adviser = prepare_sources(sources), find_adviser()
     opening = Opening(prepared, open_to)
     examined: dict[str, Any] = {}
     checked = definitions.check_paths(prepared, paths, examined)
@@ -161,7 +163,8 @@ def apply_paths(
             await closing.print_open_rules(one.after for one in changes if not one.before)
         await definitions.print_missing_rights(bench.app.store, documents)
         await bench.print_served()
-        await print_advice(bench, documents)
+        if adviser is not None:
+            await adviser.print_summary(bench.app, bench.settings, documents)
 
     run_on(sources, store_all)
 

@@ -11,6 +11,7 @@ import click
 
 from docgraph.access.rule_warnings import find_namespaces
 from docgraph.access.view_rules import ViewWarning, find_view_warnings
+from docgraph.cli.adviser import DataReport as Advised
 from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definitions
 from docgraph.cli.terminal import Colour, notice, paint, print_table
 from docgraph.codec import JsonMode, as_meant, encode
@@ -37,7 +38,6 @@ from docgraph.store.diagnostics import CheckState, diagnose_rights
 from docgraph.store.driver.rights import Right
 from docgraph.store.sections import AggregationSecurity
 from docgraph.variables import BUILT_IN
-from docgraph.workbench.advise.advice import AdviceReport as Advised
 
 if TYPE_CHECKING:
     from docgraph.server.app import Docgraph

@@ -37,9 +37,9 @@ from docgraph.graphql.definition.scalars import (
     serializer,
 )
 from docgraph.variables import CallerDocument
-from docgraph.workbench.fuzz.fuzz_values import KINDS as FUZZED
-from docgraph.workbench.infer.object_types import RESERVED_TYPES
-from docgraph.workbench.infer.profile import SCALARS as INFERRED
+from docgraph_workbench.fuzz.fuzz_values import KINDS as FUZZED
+from docgraph_workbench.infer.object_types import RESERVED_TYPES
+from docgraph_workbench.infer.profile import SCALARS as INFERRED
 
 ID = ObjectId("64b5f0a1c2d3e4f5a6b7c8d9")
 DATE = datetime(2024, 5, 31, 12, 0, 0, 123_000)

@@ -1,0 +1,1 @@
+"""docgraph-workbench: infer definitions, advise on apps, and search for leaks."""

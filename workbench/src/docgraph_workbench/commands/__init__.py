@@ -1,0 +1,1 @@
+"""Commands of the workbench: `apps infer`, `apps advise`, `access fuzz`."""

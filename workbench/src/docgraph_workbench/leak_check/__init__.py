@@ -1,0 +1,1 @@
+"""Leak check: random requests of one caller to two worlds that differ in what is hidden."""
