@@ -11,7 +11,7 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
@@ -22,7 +22,7 @@ from docgraph.exchange.errors import Overloaded, RequestError, StoreError, Unaut
 from docgraph.exchange.origin import Wildcard, spell_origin
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied, PluginFailed
-from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision
+from docgraph.plugins.kinds import Authorizer, AuthorizerRole, Decision, LoginDemander
 from docgraph.store.guard.stage_checks import has_key
 
 NO_APPROVAL = Decision(False, "no allower approved the request")
@@ -36,8 +36,7 @@ class Authorization:
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
         self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
-        # An authorizer can require a login, regardless of the allowers.
-        self._demanding: list[Any] = [one for one in authorizers if hasattr(one, "demands_login")]
+        self._demanding = [one for one in authorizers if isinstance(one, LoginDemander)]
         # An allower can be enabled without having anything to approve by.
         if all(getattr(one, "is_idle", False) for one in self.allowers):
             raise StartupError(

@@ -23,7 +23,7 @@ from docgraph.config.section import ServiceConfig
 from docgraph.exchange import Account, Body, Exchange, Headers, Permission, Request
 from docgraph.exchange.errors import Forbidden, NotFound, RequestError
 from docgraph.graphql.sections import Graphql
-from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service
+from docgraph.plugins.kinds import Authorizer, Decision, Kind, Service, UserFinder
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
 from docgraph.store import Store
@@ -188,7 +188,7 @@ class Explainer:
             return Account("somebody", question.roles) if question.roles else None
         for realm in self._dry_run.registry.of_kind(Kind.AUTHENTICATOR):
             # An authenticator may be unable to find a user without a password.
-            account = await realm.find(question.user) if hasattr(realm, "find") else None
+            account = await realm.find(question.user) if isinstance(realm, UserFinder) else None
             if account is not None:
                 roles = tuple(dict.fromkeys((*account.roles, *question.roles)))
                 return Account(account.name, roles, account.properties, account.kind)

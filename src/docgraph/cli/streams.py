@@ -22,6 +22,7 @@ import click
 from docgraph.cli.options import SECRET_FILE, password_file_option, read_secret
 from docgraph.cli.terminal import escape_unprintable, notice
 from docgraph.exchange import StartupError
+from docgraph.runtime.backoff import GrowingPauses
 
 _LONGEST_SILENCE: Final = 90.0  # seconds; a server sends a comment every 20 s
 _FIRST_PAUSE: Final = 0.5
@@ -148,7 +149,7 @@ class _Follower:
         self._headers = {"Accept": _EVENTS, **authorization}
         self._last = last
         self._was_open = False
-        self._pause = _FIRST_PAUSE
+        self._pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE, least=1)
 
     def follow(self) -> Iterator[str]:
         """Yield the JSON of events, forever; raise `StartupError` if the server rejects it."""
@@ -165,8 +166,7 @@ class _Follower:
                 self._connection.close()
             since = "" if self._last else "; what happens meanwhile is not shown"
             notice(f"the stream has ended ({reason}), connecting again{since}")
-            time.sleep(self._pause)
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            time.sleep(next(self._pauses))
 
     def _follow_once(self) -> Generator[str, None, str]:
         """Yield the events of one connection; return why it ended."""
@@ -180,7 +180,7 @@ class _Follower:
         self._was_open = True
         reason = "the server has closed the connection"
         for fields in _read_events(response):
-            self._pause = _FIRST_PAUSE
+            self._pauses.reset()
             self._last = fields.get("id") or self._last
             if fields.get("event") == "close":
                 reason = json.loads(fields["data"])["reason"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from hashlib import blake2b
 from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -28,7 +27,7 @@ from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
-from docgraph.rest.etags import parse_tags
+from docgraph.rest.etags import answer_unless_known, hash_content
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, run_blocking
 from docgraph.runtime.sections import Core
@@ -215,12 +214,10 @@ class ConsoleService(Service):
 
     def _serve_index(self, exchange: Exchange, manifest: Manifest) -> Body:
         content = render_index(manifest, encode_path(self._prefix), self._render_settings())
-        etag = blake2b(content, digest_size=12).hexdigest()
-        headers = [*HEADERS, ("Cache-Control", "no-cache"), ("ETag", f'"{etag}"')]
+        headers = [*HEADERS, ("Cache-Control", "no-cache")]
         _forget_token(exchange)
-        if _knows(exchange, etag):
-            return Body(304, headers=headers)
-        return Body(200, content, MEDIA_TYPE, headers)
+        answer = Body(200, content, MEDIA_TYPE, headers)
+        return answer_unless_known(exchange.request, hash_content(content), answer)
 
     async def _serve_file(self, exchange: Exchange, name: str) -> Body:
         coding = choose_coding(exchange.request.headers.get("accept-encoding") or "")
@@ -231,13 +228,12 @@ class ConsoleService(Service):
         scope = "public" if exchange.account is None else "private"
         etag = f"{name}{coding and '-'}{coding}"
         headers = [("Cache-Control", f"{scope}, {_FOR_EVER}"), ("Vary", "Accept-Encoding")]
-        headers.append(("ETag", f'"{etag}"'))
         _forget_token(exchange)
-        if _knows(exchange, etag):
-            return Body(304, headers=headers)
-        if coding:
+        whole = Body(200, variant.content, variant.media_type, headers)
+        answer = answer_unless_known(exchange.request, etag, whole)
+        if coding and answer is whole:
             headers.append(("Content-Encoding", coding))
-        return Body(200, variant.content, variant.media_type, headers)
+        return answer
 
     def _render_settings(self) -> dict[str, Any]:
         """Return the settings that the page needs; none is secret."""
@@ -268,11 +264,6 @@ class ConsoleService(Service):
         resource = Resource(ResourceType.COLLECTION, graphql.db, graphql.collection)
         paths = find_paths(resource, mongo.mongo_mounts, mongo.uri)
         return next(map(encode_path, paths), None)
-
-
-def _knows(exchange: Exchange, etag: str) -> bool:
-    known = parse_tags(exchange.request.headers.get_list("if-none-match"))
-    return known is not None and etag in known
 
 
 def _forget_token(exchange: Exchange) -> None:

@@ -28,6 +28,7 @@ from docgraph.embedded.mongod_setup import (
 from docgraph.exchange.errors import StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, DiskFull
+from docgraph.runtime.backoff import GrowingPauses
 
 __all__ = ["EmbeddedMongo", "Keeper", "MongodOptions"]
 
@@ -126,6 +127,7 @@ class Keeper:
         self._on_disk_full = on_disk_full
         self._is_disk_full = False
         self._failures = 0
+        self._pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE, least=1)
         self._done = threading.Event()
         self._thread = LastingThread(target=self._watch, name="docgraph-mongod", daemon=True)
 
@@ -157,6 +159,7 @@ class Keeper:
         """Restart the database if it has ended; return the seconds until the next check."""
         if self._mongo.is_running:
             self._failures = 0
+            self._pauses.reset()
             self._record_disk(is_full=False)
             return 0.0
         if self._is_disk_full and self._mongo.free_bytes < SCARCE_BYTES:
@@ -170,7 +173,7 @@ class Keeper:
             return _SPACE_PAUSE
         except StartupError as error:
             self._failures += 1
-            pause: float = min(_FIRST_PAUSE * 2 ** (self._failures - 1), _LONGEST_PAUSE)
+            pause = next(self._pauses)
             emit(BackgroundFailed("embedded-mongodb", error, self._failures, pause))
             return pause
         return 0.0

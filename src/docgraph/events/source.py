@@ -39,6 +39,7 @@ from docgraph.exchange.errors import (
     TimeLimitExceeded,
 )
 from docgraph.runtime import cancel_until_over
+from docgraph.runtime.backoff import GrowingPauses
 from docgraph.runtime.loop_share import in_portions
 from docgraph.store import Store
 from docgraph.store.change_stream import ChangeEvents, RawEvent, ResumeToken
@@ -323,7 +324,7 @@ class Source:
             self._queue.end()
 
     async def _read_all(self) -> CloseReason:
-        pause = _FIRST_PAUSE
+        pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE, least=1)
         count = 0
         while True:
             try:
@@ -331,11 +332,10 @@ class Source:
             except StoreUnavailable:
                 if self._is_unneeded:
                     return LEFT
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await asyncio.sleep(next(pauses))
                 await self._reopen()
                 continue
-            pause = _FIRST_PAUSE
+            pauses.reset()
             if raw is not None:
                 record = self._build_record(raw)
                 self._received = record.token
@@ -372,7 +372,7 @@ class Source:
 
     async def _deliver(self, records: list[ChangeRecord]) -> None:
         """Deliver events; wait during an outage of the database."""
-        pause = _FIRST_PAUSE
+        pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE, least=1)
         while True:
             try:
                 prepared = await self._delivery.prepare(records)
@@ -380,8 +380,7 @@ class Source:
             except _RETRIED:
                 if self._is_unneeded:
                     return
-                await asyncio.sleep(pause)
-                pause = min(2 * pause, _LONGEST_PAUSE)
+                await asyncio.sleep(next(pauses))
         await self._delivery.append(prepared)
 
     def _find_ending(self, error: Exception) -> CloseReason:

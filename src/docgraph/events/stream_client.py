@@ -15,7 +15,7 @@ from docgraph.events.event_log import LogReader
 from docgraph.exchange import DocgraphError, Document, NotifyWhen, SharedMessages, Snapshot
 from docgraph.exchange.close_reason import TOO_SLOW, CloseReason, StreamClosed
 from docgraph.exchange.errors import AnswerTooLarge, Overloaded, StoreUnavailable
-from docgraph.runtime.backoff import growing_pauses
+from docgraph.runtime.backoff import GrowingPauses
 from docgraph.store.change_stream import ResumeToken
 
 _FIRST_PORTION: Final = 16  # documents; adapted to their size …
@@ -59,7 +59,7 @@ class SnapshotReader:
         time, after an election or when it is busy.
         """
         end_by = monotonic() + _WAIT_SECONDS
-        for pause in growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE):
+        for pause in GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE):
             await self._find_documents()
             token = read_token(build_token(self._time))
             if token >= known:

@@ -1,4 +1,14 @@
-"""Deadline of a request and of each of its database commands (timeout)."""
+"""Deadline of a request and of each of its database commands (timeout).
+
+A deadline is a value: when the work of a request must end, and how long it may still wait. It ends
+nothing by itself. Three things do:
+
+* `TimeoutWheel` (`runtime/timeouts.py`) for what every request needs, such as each of its commands:
+  one timer for all, and an error of its own for each.
+* `asyncio.timeout` for everything else in one task: rare waits with a fixed bound.
+* `pymongo.timeout` for writes, transactions and `killOp`: only the driver can divide the time among
+  its retries, and it sends `maxTimeMS`.
+"""
 
 from __future__ import annotations
 

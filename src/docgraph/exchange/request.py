@@ -269,11 +269,6 @@ class Request:
                 raise
         return self._content
 
-    @property
-    def is_parsed(self) -> bool:
-        """Whether the body was parsed and the result is stored."""
-        return self._content is not _UNPARSED
-
     getContent = get_content  # the specification's names
     parseContent = parse_content
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import blake2b
 from html import escape
 from typing import Any, ClassVar, Final
 
@@ -29,7 +28,7 @@ from docgraph.openapi.sections import OpenApi, OpenApiPage
 from docgraph.openapi.services import Bound
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path, is_secured
-from docgraph.rest.etags import parse_tags
+from docgraph.rest.etags import answer_unless_known, hash_content
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Generations
 from docgraph.runtime.sections import Core
@@ -241,12 +240,8 @@ class OpenApiService(_Describing):
     async def handle(self, exchange: Exchange) -> Answer:
         """Return the document, or 304 for a client that has it already."""
         content = encode(await self.describe(), JsonMode.STANDARD)
-        etag = blake2b(content, digest_size=12).hexdigest()
-        headers = [("ETag", f'"{etag}"')]
-        known = parse_tags(exchange.request.headers.get_list("if-none-match"))
-        if known is not None and etag in known:
-            return Body(304, headers=headers)
-        return Body(200, content, "application/json", headers)
+        answer = Body(200, content, "application/json")
+        return answer_unless_known(exchange.request, hash_content(content), answer)
 
 
 class OpenApiPageService(_Describing):

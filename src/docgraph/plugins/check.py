@@ -7,6 +7,7 @@ has: one without any is rejected before it is constructed.
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -95,12 +96,7 @@ def check_plugin(found: FoundPlugin, plugin: Plugin, section: object) -> None:
 @cache
 def methods_of(kind: Kind) -> dict[str, Callable[..., Any]]:
     """Return the methods that are called on a plugin of that kind, as the kind declares them."""
-    return {
-        name: method
-        for declaring in (Plugin, _KINDS[kind][0])
-        for name, method in vars(declaring).items()
-        if inspect.isfunction(method) and not name.startswith("_")
-    }
+    return {**_list_methods(Plugin), **_list_methods(_KINDS[kind][0])}
 
 
 def is_async(method: Callable[..., Any]) -> bool:
@@ -110,10 +106,49 @@ def is_async(method: Callable[..., Any]) -> bool:
     )
 
 
+# Methods that a plugin of the kind may have and need not have.
+_OPTIONAL: Final[Mapping[Kind, tuple[type[Any], ...]]] = MappingProxyType(
+    {
+        Kind.AUTHENTICATOR: (kinds.UserFinder, kinds.DigestAuthenticator),
+        Kind.AUTHORIZER: (kinds.LoginDemander,),
+    }
+)
+_ALIKE: Final = 0.85  # of two names, one of which is probably a misspelling of the other
+
+
+def _find_misspelled(plugin: Plugin) -> Iterator[_Flaw]:
+    """Yield methods of the plugin that are probably meant for one that it does not have."""
+    declared = methods_of(plugin.kind)
+    for optional in _OPTIONAL.get(plugin.kind, ()):
+        declared = {**declared, **_list_methods(optional)}
+    missing = [name for name, method in declared.items() if _lacks(plugin, name, method)]
+    owners = [one for one in type(plugin).__mro__ if one.__module__ != kinds.__name__]
+    for name in {name for owner in owners for name in _list_methods(owner)} - declared.keys():
+        for meant in difflib.get_close_matches(name, missing, 1, _ALIKE):
+            yield (
+                f"has a method `{name}`, which is never called",
+                f"rename it to `{meant}` if that is meant, else to `_{name}`",
+            )
+
+
+def _lacks(plugin: Plugin, name: str, declared: Callable[..., Any]) -> bool:
+    return getattr(type(plugin), name, None) in (None, declared)
+
+
+def _list_methods(owner: type[Any]) -> dict[str, Callable[..., Any]]:
+    return {
+        name: method
+        for name, method in vars(owner).items()
+        if inspect.isfunction(method) and not name.startswith("_")
+    }
+
+
 def _find_flaws(found: FoundPlugin, plugin: Plugin, section: object) -> Iterator[_Flaw]:
     # Methods of built-in plugins are checked by tests; startup need not wait for it.
     for name, declared in () if found.is_builtin else methods_of(plugin.kind).items():
         yield from _check_method(plugin, name, declared)
+    if not found.is_builtin:
+        yield from _find_misspelled(plugin)
     if plugin.kind is Kind.SERVICE:
         yield from _check_service(plugin, section)
     yield from _check_attributes(plugin)

@@ -283,6 +283,24 @@ class Authenticator(Plugin, Protocol):
         ...
 
 
+@runtime_checkable
+class UserFinder(Protocol):
+    """An authenticator that can find a user without a password; it need not have the method."""
+
+    async def find(self, user: str) -> Account | None:
+        """Return the account, or None when it does not exist."""
+        ...
+
+
+@runtime_checkable
+class DigestAuthenticator(UserFinder, Protocol):
+    """An authenticator that digest authentication can use."""
+
+    async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
+        """Return HA1 in lower-case hexadecimal digits; None for a user without one."""
+        ...
+
+
 class TokenManager(Plugin, Protocol):
     """Issues, verifies and revokes tokens."""
 
@@ -334,6 +352,15 @@ class Authorizer(Plugin, Protocol):
     def requires_authentication(self, exchange: Exchange) -> bool:
         """Return whether an anonymous caller must log in before this allower could approve."""
         return True
+
+
+@runtime_checkable
+class LoginDemander(Protocol):
+    """An authorizer that can require a login, regardless of the allowers."""
+
+    async def demands_login(self, exchange: Exchange) -> bool:
+        """Return whether this request requires an authenticated caller."""
+        ...
 
 
 class Initializer(Plugin, Protocol):

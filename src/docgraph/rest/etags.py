@@ -19,12 +19,15 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
+from docgraph.exchange import Body
 from docgraph.exchange.errors import Overloaded
 from docgraph.exchange.headers import Headers
-from docgraph.runtime.backoff import growing_pauses
+from docgraph.exchange.request import Request
+from docgraph.runtime.backoff import GrowingPauses
 
 ETAG: Final = "_etag"
 
@@ -136,6 +139,16 @@ def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> boo
     return False
 
 
+def new_etag() -> ObjectId:
+    """Return the etag of a write."""
+    return ObjectId()
+
+
+def etag_header(etag: ObjectId) -> tuple[str, str]:
+    """Return the header `ETag` of a written document."""
+    return ("ETag", str(etag))
+
+
 def etag_of(document: Mapping[str, Any] | None) -> str | None:
     """Return the etag of a stored document, as it is sent."""
     etag = document.get(ETAG) if document is not None else None
@@ -146,6 +159,18 @@ def etag_headers(document: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return the header `ETag`, if the document has one that can be sent."""
     etag = etag_of(document)
     return [("ETag", etag)] if etag is not None and etag.isascii() and etag.isprintable() else []
+
+
+def hash_content(content: bytes) -> str:
+    """Return the etag of a response that is not a stored document."""
+    return blake2b(content, digest_size=12).hexdigest()
+
+
+def answer_unless_known(request: Request, etag: str, answer: Body) -> Body:
+    """Return the answer with its etag, or 304 for a client that has it already."""
+    answer.headers.append(("ETag", f'"{etag}"'))
+    known = parse_tags(request.headers.get_list("if-none-match"))
+    return Body(304, headers=answer.headers) if known is not None and etag in known else answer
 
 
 _TRIES: Final = 40
@@ -160,7 +185,7 @@ async def attempts(what: str) -> AsyncIterator[None]:
     (`RestCall.turn`), so only those of other workers and instances can be faster. The number of
     attempts is bounded.
     """
-    pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+    pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
     for number in range(_TRIES):
         if number:
             await asyncio.sleep(next(pauses))

@@ -14,7 +14,7 @@ from docgraph.exchange import Consistency, DataParameters, Document, WriteConcer
 from docgraph.exchange.errors import BodyError, NotSupported, RequestError
 from docgraph.exchange.request import QueryParameters
 from docgraph.rest.ids import IdType, parse_id_type
-from docgraph.rest.sections import Mongo
+from docgraph.rest.sections import DEFAULT_PAGESIZE, Mongo
 from docgraph.store.driver.concerns import MAJORITY, READ_CONCERNS, READ_PREFERENCES
 from docgraph.variables import mark_caller
 
@@ -89,7 +89,7 @@ class Parameters(DataParameters):
     """
 
     page: int = 1
-    pagesize: int = 100
+    pagesize: int = DEFAULT_PAGESIZE
     count: Count | None = None
     after: str | None = None
     json_mode: JsonMode = JsonMode.STANDARD

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -23,6 +23,9 @@ class EtagCheckPolicy(Section, frozen=True):
     doc: Annotated[EtagPolicy, Meta(description="for documents")] = "OPTIONAL"
 
 
+DEFAULT_PAGESIZE: Final = 100
+
+
 class Mongo(ServiceConfig, frozen=True):
     """The REST API for databases, collections and documents."""
 
@@ -36,7 +39,7 @@ class Mongo(ServiceConfig, frozen=True):
     ] = (MongoMount(what="/docgraph", where="/"),)
     default_pagesize: Annotated[
         int, Meta(description="documents of a page when the request does not say", ge=0, le=100_000)
-    ] = 100
+    ] = DEFAULT_PAGESIZE
     max_pagesize: Annotated[int, Meta(description="most documents of a page", ge=1, le=100_000)] = (
         1000
     )

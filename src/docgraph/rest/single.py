@@ -29,10 +29,12 @@ from docgraph.rest.call import RestCall
 from docgraph.rest.etags import (
     ETAG,
     Condition,
+    etag_header,
     etag_headers,
     find_condition,
     find_exclusion,
     is_demanded,
+    new_etag,
 )
 from docgraph.rest.flatten import prepare_document
 from docgraph.rest.ids import IdType, build_location, check_id, document_path, show_id
@@ -167,7 +169,7 @@ async def _find_collision(call: RestCall, target: Target) -> Answer | None:
 async def announce(call: RestCall, id: Any, etag: ObjectId, result: WriteResult) -> Answer:
     """Return the response to a successful write: empty unless there are warnings or content."""
     created = bool(result.inserted or result.upserted)
-    headers = [("ETag", str(etag))]
+    headers = [etag_header(etag)]
     if created:
         headers += _location(call, id)
     status = 201 if created else 200
@@ -181,7 +183,7 @@ async def announce(call: RestCall, id: Any, etag: ObjectId, result: WriteResult)
 
 
 async def _create(call: RestCall, body: Document) -> Answer:
-    etag = ObjectId()
+    etag = new_etag()
     document = {**await call.request.work(prepare_document, body), ETAG: etag}
     id = document["_id"]
     target = Target(id, find_exclusion(call.request.headers))
@@ -196,7 +198,7 @@ async def _create(call: RestCall, body: Document) -> Answer:
 
 
 async def _replace(call: RestCall, body: Document, target: Target) -> Answer:
-    etag = ObjectId()
+    etag = new_etag()
     document = {**await call.request.work(prepare_document, body), ETAG: etag}
     write = Write(
         WriteKind.REPLACE,

@@ -9,13 +9,13 @@ is being stopped is not started again, whatever it raises.
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 from docgraph.observe import emit
 from docgraph.observe.events import BackgroundFailed, BackgroundLeft, LoopLagged
+from docgraph.runtime.backoff import GrowingPauses
 
 T = TypeVar("T")
 
@@ -126,6 +126,7 @@ class Tasks:
 
     async def _supervise(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         failures = 0
+        pauses = GrowingPauses(self._first_pause, self._longest_pause, least=0.5)
         while True:
             started = time.monotonic()
             try:
@@ -143,14 +144,11 @@ class Tasks:
                     continue
                 if time.monotonic() - started > self._longest_pause:
                     failures = 0  # it worked for a good while: this failure is a new one
+                    pauses.reset()
                 failures += 1
-                pause = self._find_pause(failures)
+                pause = next(pauses)
                 emit(BackgroundFailed(name, error, failures, round(pause, 3)))
             await asyncio.sleep(pause)
-
-    def _find_pause(self, failures: int) -> float:
-        longest = min(self._longest_pause, self._first_pause * 2.0 ** min(failures - 1, 16))
-        return random.uniform(longest / 2, longest)  # noqa: S311 - spreads load, guards nothing
 
 
 async def _stop(tasks: Iterable[asyncio.Task[None]], grace: float) -> None:

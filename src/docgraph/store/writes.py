@@ -18,7 +18,7 @@ from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.runtime.after_commit import AfterCommit, ShieldedTasks
-from docgraph.runtime.backoff import growing_pauses
+from docgraph.runtime.backoff import GrowingPauses
 from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.collection_uuid import find_collection, pinned
 from docgraph.store.driver.command import Commands
@@ -213,7 +213,7 @@ class StoreWrites:
         notifications after it are one unit, like a single write.
         """
         await self.check_transactions(deadline)
-        pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+        pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         last: DocgraphError = TryAgain("")
         other_failures = 0
         async with open_transaction(self.client) as transaction:

@@ -132,7 +132,6 @@ async def test_the_lag_is_known_while_nothing_is_written(watched: Watched) -> No
     with listening(CacheLag) as lags:
         await eventually(lambda: len(lags) > 3)
     assert watched.watch.is_current(watched.db)
-    assert 0 <= watched.watch.lag_ms(watched.db) < 60_000
     assert not watched.watch.is_current("another")
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
+import sys
 
 import pytest
 
 from docgraph.exchange.deadline import Deadline
 from docgraph.observe.events import FastPathOff
 from docgraph.store import DriverClient, Store, open_store
-from docgraph.store.driver import fast_path
+from docgraph.store.driver import driver_internals
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.http.driver import settle
 from tests.http.harness import listening
+from tests.programs import run_program
 
 pytestmark = pytest.mark.anyio
-ROOT = Path(__file__).parents[3]
 
 
 async def start_and_stop(mongo_uri: str) -> list[FastPathOff]:
@@ -35,8 +34,8 @@ async def start_and_stop(mongo_uri: str) -> list[FastPathOff]:
 async def test_version_that_was_not_tried_is_reported_once(
     mongo_uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast_path, "version_tuple", (4, 99, 1))
-    monkeypatch.setattr(fast_path, "version", "4.99.1")
+    monkeypatch.setattr(driver_internals, "_IS_TESTED", False)
+    monkeypatch.setattr(driver_internals, "version", "4.99.1")
 
     [event] = await start_and_stop(mongo_uri)
 
@@ -66,19 +65,25 @@ async def test_options_of_the_connection_string_are_named(
     assert event.reason == f"the connection uses {named}"
 
 
-def test_only_tested_versions_of_the_driver_may_be_installed() -> None:
-    """Whoever allows the next version tests the fast path with it, and adds it to both."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    [wanted] = [one for one in project["project"]["dependencies"] if one.startswith("pymongo")]
-    (major, oldest), (_, newest) = min(fast_path._TRIED), max(fast_path._TRIED)
+_WITHOUT_INTERNALS = """
+import pymongo, pymongo.helpers_shared, pymongo.asynchronous.mongo_client as client
+pymongo.version_tuple = (4, 99, 1)
+del pymongo.helpers_shared._check_command_response, client._ClientCheckout
+import docgraph.store.driver.driver_internals as internals, docgraph.store
+print(internals._IS_TESTED)
+"""
 
-    assert wanted == f"pymongo>={major}.{oldest},<{major}.{newest + 1}"
+
+async def test_a_version_without_our_internals_can_be_imported() -> None:
+    done = await run_program(sys.executable, "-c", _WITHOUT_INTERNALS)
+
+    assert (done.stdout.strip(), done.stderr) == (b"False", b"")
 
 
 async def test_reads_work_with_a_version_that_was_not_tried(
     client: DriverClient, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fast_path, "version_tuple", (4, 99, 1))
+    monkeypatch.setattr(driver_internals, "_IS_TESTED", False)
     await client[database]["letters"].insert_one({"_id": "a"})
 
     found = await Store(client).find(database, "letters", {}, limit=1, deadline=Deadline.never())

@@ -141,6 +141,9 @@ class Nowhere(Service):
         ),
         (Quiet, "the data-interceptor 'quiet' from hall.py has no method `resolve`"),
         (Lamp, "the provider 'lamp' from hall.py does not say what it `provides`"),
+        (vary(Judge, demand_login=answers), "has a method `demand_login`, which is never called"),
+        (vary(Judge, require_authentication=answers), "has a method `require_authentication`"),
+        (vary(Hall, render_errors=answers), "has a method `render_errors`"),
     ],
 )
 def test_a_flaw_stops_the_start_with_the_name_and_the_origin(
@@ -150,6 +153,10 @@ def test_a_flaw_stops_the_start_with_the_name_and_the_origin(
         build(plugin)
     assert told in caught.value.message
     assert caught.value.hint
+
+
+def test_methods_of_other_names_and_optional_ones_are_allowed() -> None:
+    build(vary(Judge, demands_login=answers, find_case=answers, _demand_login=answers))
 
 
 def test_the_commands_of_docgraph_are_known() -> None:

@@ -261,15 +261,6 @@ async def test_what_a_cancelled_task_raises_is_not_complained_about() -> None:
     assert complaints == []
 
 
-async def test_pauses_grow_and_are_capped() -> None:
-    tasks = Tasks(first_pause=1, longest_pause=8)
-
-    pauses = [max(tasks._find_pause(failures) for _ in range(200)) for failures in (1, 2, 3, 4, 99)]
-
-    assert pauses == pytest.approx([1, 2, 4, 8, 8], rel=0.15)
-    assert min(tasks._find_pause(1) for _ in range(200)) >= 0.5
-
-
 async def test_a_loop_that_is_held_up_is_noticed(heard: list[Event]) -> None:
     async with Tasks() as tasks:
         tasks.start("lag", lambda: watch_loop(threshold=0.05, interval=0.01))

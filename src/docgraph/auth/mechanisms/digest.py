@@ -11,7 +11,7 @@ import hmac
 import secrets
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, Final, Protocol, cast
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
@@ -31,25 +31,20 @@ from docgraph.auth.mechanisms.digest_nonces import (
     create_shared_counts,
 )
 from docgraph.auth.mechanisms.sections import DigestAuthMechanism
-from docgraph.exchange import Account, Exchange, Request, StartupError
-from docgraph.plugins.kinds import ABSENT, Accepted, AuthMechanism, Outcome, Rejected
+from docgraph.exchange import Exchange, Request, StartupError
+from docgraph.plugins.kinds import (
+    ABSENT,
+    Accepted,
+    AuthMechanism,
+    DigestAuthenticator,
+    Outcome,
+    Rejected,
+)
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Instance, Tasks, run_blocking
 from docgraph.store import Store
 
 STALE = "digestAuthMechanism.stale"
-
-
-class DigestAuthenticator(Protocol):
-    """The methods that an authenticator needs for digest, in addition to `verify`."""
-
-    async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
-        """Return HA1 in lower-case hexadecimal digits; None for a user without one."""
-        ...
-
-    async def find(self, user: str) -> Account | None:
-        """Return the account after the secret is proved; None when it no longer exists."""
-        ...
 
 
 class DigestMechanism(AuthMechanism):
@@ -95,12 +90,12 @@ class DigestMechanism(AuthMechanism):
     async def provision(self) -> None:
         """Find the authenticator; open the counts, of this instance or of all with the same key."""
         found = require_authenticator(self._registry, self.name, self.config.authenticator)
-        if not (hasattr(found, "digest_secret") and hasattr(found, "find")):
+        if not isinstance(found, DigestAuthenticator):
             raise StartupError(
                 f"/{self.name}/authenticator: {found.name!r} knows no secrets for digest",
                 hint="name an authenticator that does, or use basicAuthMechanism",
             )
-        self._authenticator = cast("DigestAuthenticator", found)
+        self._authenticator = found
         if self.config.key is not None:
             stored = StoredCounts(self._store, self._db)
             if self._instance.worker <= 1:  # one of the workers is enough

@@ -24,7 +24,7 @@ from docgraph.exchange.errors import BodyError
 from docgraph.exchange.request import parse_path
 from docgraph.observe import emit
 from docgraph.observe.events import InterceptorFailed
-from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager
+from docgraph.plugins.kinds import Interceptor, Kind, Point, TokenManager, UserFinder
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import LruDict
 
@@ -342,7 +342,6 @@ class Realms:
         An account that no realm here can look up, such as one from a foreign JWT, stays unchanged.
         """
         realm = self._registry.find(_REALMS.get(account.kind, account.kind))
-        if realm is None or not hasattr(realm, "find"):
+        if not isinstance(realm, UserFinder):
             return Account(account.name, account.roles, account.properties, account.kind)
-        found: Account | None = await realm.find(account.name)
-        return found
+        return await realm.find(account.name)

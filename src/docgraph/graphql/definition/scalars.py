@@ -15,7 +15,7 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from graphql import GraphQLFloat, GraphQLID, GraphQLScalarType, StringValueNode, ValueNode
+from graphql import GraphQLScalarType, ValueNode
 
 from docgraph.codec.bson_types import (
     Binary,
@@ -33,10 +33,9 @@ from docgraph.codec.bson_types import (
 )
 from docgraph.codec.encode import fragment
 from docgraph.codec.forms import FORMS, JsonMode, RenderValue, double_form, plain_double_form
-from docgraph.codec.id_text import IdText, render_id_text
+from docgraph.codec.id_text import render_id_text
 from docgraph.codec.parse_scalars import INT32_MAX, INT32_MIN
 from docgraph.graphql.definition.inputs import (
-    build_bson,
     coerce_datetime,
     coerce_decimal,
     coerce_document,
@@ -234,48 +233,6 @@ def _scalar(
         specified_by_url=specified_by_url,
     )
 
-
-_NOT_FINITE = {plain_double_form(number): number for number in map(float, ("nan", "inf", "-inf"))}
-_parse_number = GraphQLFloat.coerce_input_value
-_parse_number_literal: Any = GraphQLFloat.coerce_input_literal
-
-
-def _parse_float(value: Any) -> float:
-    """Parse a number, or the text that results have for NaN and infinities (decision 16)."""
-    if isinstance(value, dict) and isinstance(opened := build_bson(value), float):
-        return opened
-    if isinstance(value, str) and value in _NOT_FINITE:
-        return _NOT_FINITE[value]
-    number: float = _parse_number(value)
-    return number
-
-
-def _parse_float_literal(node: ValueNode) -> float:
-    if isinstance(node, StringValueNode) and node.value in _NOT_FINITE:
-        return _NOT_FINITE[node.value]
-    number: float = _parse_number_literal(node)
-    return number
-
-
-# graphql-core finds its own types by their names: a schema cannot have another Float.
-GraphQLFloat.coerce_input_value = GraphQLFloat.parse_value = _parse_float  # type: ignore[method-assign]
-GraphQLFloat.coerce_input_literal = _parse_float_literal
-
-_parse_text = GraphQLID.coerce_input_value
-_parse_text_literal: Any = GraphQLID.coerce_input_literal
-
-
-def _parse_id(value: Any) -> IdText:
-    return IdText(_parse_text(value))
-
-
-def _parse_id_literal(node: ValueNode) -> Any:
-    text = _parse_text_literal(node)
-    return IdText(text) if isinstance(text, str) else text
-
-
-GraphQLID.coerce_input_value = GraphQLID.parse_value = _parse_id  # type: ignore[method-assign]
-GraphQLID.coerce_input_literal = _parse_id_literal
 
 _BSON_SPECIFICATION = "https://bsonspec.org/spec.html"
 _MONGODB_SPECIFICATIONS = "https://github.com/mongodb/specifications/blob/master/source"

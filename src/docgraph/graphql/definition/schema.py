@@ -59,6 +59,7 @@ from docgraph.config.nearest import find_nearest
 from docgraph.graphql.definition.findings import Finding, TextPosition
 from docgraph.graphql.definition.query_limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
+from docgraph.graphql.definition.standard_scalars import replace_standard
 
 MAX_ERRORS: Final = 50
 _LONG_TEXT: Final = 16_384  # a longer text gets no suggestions of similar names
@@ -239,6 +240,7 @@ def extend_base(
     base = _PLAIN_BASE if mode is JsonMode.GRAPHQL_PLAIN else _BASE
     extended = extend_schema(base, document, assume_valid=True)
     settings = extended.to_kwargs()
+    settings["types"] = tuple(replace_standard(extended))
     query = extended.type_map.get("Query")
     settings["query"] = query if isinstance(query, GraphQLObjectType) else None
     settings["assume_valid"] = assume_valid

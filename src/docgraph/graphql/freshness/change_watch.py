@@ -121,11 +121,6 @@ class ChangeWatch:
         watch = self._watches.get(db)
         return watch is not None and not watch.find_obstacle()
 
-    def lag_ms(self, db: str) -> float:
-        """Return the lag in milliseconds: the maximum age of the known state."""
-        watch = self._watches.get(db)
-        return float("inf") if watch is None else watch.lag * 1000
-
     async def close(self) -> None:
         """Close all cursors."""
         self._is_closed = True

@@ -26,7 +26,7 @@ from docgraph.graphql.freshness.read_sources import Sources
 from docgraph.observe import emit
 from docgraph.observe.engine_events import CacheLag, WatchReset
 from docgraph.observe.events import BackgroundFailed
-from docgraph.runtime.backoff import growing_pauses
+from docgraph.runtime.backoff import GrowingPauses
 from docgraph.runtime.clock import elapsed
 from docgraph.runtime.tasks import cancel_until_over
 from docgraph.store import Store
@@ -166,7 +166,7 @@ class DatabaseWatch:
 
     async def _keep_following(self) -> None:
         """Follow the changes until nothing depends on them."""
-        pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+        pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             began = elapsed()
             try:
@@ -182,7 +182,7 @@ class DatabaseWatch:
                     emit(BackgroundFailed(_TASK, error))
                 pause = next(pauses)
             if elapsed() - began > _UNUSED_SECONDS:
-                pauses = growing_pauses(_FIRST_PAUSE, _LONGEST_PAUSE)
+                pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
     async def _follow(self) -> bool:

@@ -21,7 +21,6 @@ from graphql import (
     DocumentNode,
     FloatValueNode,
     GraphQLError,
-    GraphQLFloat,
     GraphQLInputType,
     IntValueNode,
     ValidationRule,
@@ -265,7 +264,7 @@ class FiniteNumbersRule(_Owner, ValidationRule):
     def enter_float_value(self, node: IntValueNode | FloatValueNode, *_: Any) -> None:
         """Check a number."""
         type_ = get_named_type(self.context.get_input_type())
-        if (type_ is None or type_ is GraphQLFloat) and not isfinite(float(node.value)):
+        if (type_ is None or type_.name == "Float") and not isfinite(float(node.value)):
             message = f"{self.owner}: {node.value[:40]} is beyond the range of a double"
             self.report_error(GraphQLError(message, node))
 

@@ -37,6 +37,7 @@ from docgraph.graphql.live.shared_answers import LiveAnswer, SharedAnswer
 from docgraph.observe import emit
 from docgraph.observe.engine_events import LiveQueryRun
 from docgraph.observe.events import UnattendedFailed
+from docgraph.runtime.backoff import GrowingPauses
 
 _PAUSE: Final = 0.5  # seconds before another attempt, doubled …
 _LONGEST_PAUSE: Final = 60.0  # … up to this
@@ -82,7 +83,7 @@ class LiveQuery:
         self._news = asyncio.Event()
         self._is_changed = self._is_busy = False
         self._ran_at = self._paused_until = -inf
-        self._pause = _PAUSE
+        self._pauses = GrowingPauses(_PAUSE, _LONGEST_PAUSE, least=1)
         self._timer: asyncio.TimerHandle | None = None  # of the next run
         self._retry: asyncio.TimerHandle | None = None  # of an answer with errors
 
@@ -155,7 +156,7 @@ class LiveQuery:
         is_passing = isinstance(error, _PASSING) and not isinstance(error, _REFUSING)
         if is_passing:
             limit = find_retry_after(error) if isinstance(error, TooManyRequests) else 0.0
-            self._paused_until = self._clock() + max(self._next_pause(), limit)
+            self._paused_until = self._clock() + max(next(self._pauses), limit)
             self._is_changed = True
         elif isinstance(error, DocgraphError):
             self.error = error
@@ -174,9 +175,9 @@ class LiveQuery:
             self._retry = None
         if not answer.is_lasting:
             loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(self._next_pause(), self.mark_changed)
+            self._retry = loop.call_later(next(self._pauses), self.mark_changed)
         else:
-            self._pause = _PAUSE
+            self._pauses.reset()
         if answer.digest == self._digest:
             return False
         self._digest, self._newest = answer.digest, answer.content
@@ -202,11 +203,6 @@ class LiveQuery:
     def _enqueue(self) -> None:
         self._timer = None
         self._schedule.add(self)
-
-    def _next_pause(self) -> float:
-        """Return the seconds until another attempt, longer each time."""
-        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
-        return pause
 
 
 def find_ending(error: DocgraphError) -> CloseReason:

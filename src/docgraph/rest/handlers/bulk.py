@@ -26,7 +26,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import BodyTooLarge, Conflict, DocgraphError, RequestError
 from docgraph.rest.call import Handlers, RestCall, read_object
-from docgraph.rest.etags import ETAG, Condition, find_exclusion
+from docgraph.rest.etags import ETAG, Condition, etag_header, find_exclusion, new_etag
 from docgraph.rest.flatten import Expansion, prepare_document
 from docgraph.rest.ids import check_id, document_path
 from docgraph.rest.patch import build_update
@@ -51,7 +51,7 @@ async def insert_many(call: RestCall, bodies: Sequence[Document]) -> Answer:
             f"the body has {len(bodies)} documents, {MAX_DOCUMENTS} are allowed",
             hint="send several requests",
         )
-    etag = ObjectId()
+    etag = new_etag()
     documents = await call.request.work(_prepare_all, call, bodies, etag)
     if call.mode is WriteMode.INSERT:
         condition = find_exclusion(call.request.headers)
@@ -83,14 +83,14 @@ async def _patch_many(call: RestCall) -> Answer:
         raise RequestError("no data provided")
     if "_id" in body:
         raise RequestError("the _id of a document cannot be changed")
-    etag = ObjectId()
+    etag = new_etag()
     found = await restrict_to_etags(call, filter)
     update = await call.request.work(build_update, body, etag)
     write = Write(WriteKind.UPDATE, update=update, filter=found, many=True)
     result = await call.write(write)
     if not result.matched and await is_stale(call, filter, found):
         return Body(412)
-    return call.answer(_render_counts(result), [("ETag", str(etag))])
+    return call.answer(_render_counts(result), [etag_header(etag)])
 
 
 async def _delete_many(call: RestCall) -> Answer:
@@ -196,7 +196,7 @@ def _finish(call: RestCall, results: list[Document], result: WriteResult, etag: 
     if failed:
         content["errors"] = failed
     content["results"] = results
-    return call.answer(content, [("ETag", str(etag))], 207 if failed else 200)
+    return call.answer(content, [etag_header(etag)], 207 if failed else 200)
 
 
 def _render_counts(result: WriteResult, links: Sequence[str] = ()) -> Document:

@@ -12,7 +12,7 @@ from docgraph.exchange import Answer, Body, Resource, ResourceType, Write, Write
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.request import Segments
 from docgraph.rest.call import Handlers, RestCall
-from docgraph.rest.etags import etag_headers, find_exclusion
+from docgraph.rest.etags import etag_header, etag_headers, find_exclusion, new_etag
 from docgraph.rest.handlers.metadata import (
     claim_metadata,
     find_etag_condition,
@@ -62,7 +62,7 @@ async def _put_database(call: RestCall) -> Answer:
         check_reachable(call)
     elif (refusal := await reject_existing(call)) is not None:
         return refusal
-    etag = ObjectId()
+    etag = new_etag()
     # If several requests create it at the same time with `If-None-Match: *`, the first metadata
     # wins.
     exclusion = find_exclusion(call.request.headers)
@@ -70,16 +70,16 @@ async def _put_database(call: RestCall) -> Answer:
     refusal = await put_metadata(call, properties, etag, condition)
     if refusal is not None:
         return refusal
-    return Body(200 if exists else 201, headers=[("ETag", str(etag))])
+    return Body(200 if exists else 201, headers=[etag_header(etag)])
 
 
 async def _patch_database(call: RestCall) -> Answer:
     await call.require_database()
-    etag = ObjectId()
+    etag = new_etag()
     refusal = await patch_metadata(call, etag)
     if refusal is not None:
         return refusal
-    return Body(200, headers=[("ETag", str(etag))])
+    return Body(200, headers=[etag_header(etag)])
 
 
 async def _delete_database(call: RestCall) -> Answer:
@@ -112,7 +112,7 @@ async def _put_collection(call: RestCall) -> Answer:
     created = await _ensure_collection(call)
     if not created and (refusal := await reject_existing(call)) is not None:
         return refusal
-    etag = ObjectId()
+    etag = new_etag()
     condition = None if created else await find_etag_condition(call)
     refusal = await put_metadata(call, properties, etag, condition)
     if refusal is not None:
@@ -145,7 +145,7 @@ async def _patch_collection(call: RestCall) -> Answer:
     if call.collection.startswith("_") and call.resource.type is ResourceType.COLLECTION:
         raise RequestError("wrong request, collection name cannot be empty or start with _")
     await call.require_collection()
-    etag = ObjectId()
+    etag = new_etag()
     refusal = await patch_metadata(call, etag)
     if refusal is not None:
         return refusal
@@ -154,7 +154,7 @@ async def _patch_collection(call: RestCall) -> Answer:
 
 async def _answer(call: RestCall, status: int, etag: ObjectId) -> Answer:
     """Return the response with the warnings for the caller."""
-    headers = [("ETag", str(etag))]
+    headers = [etag_header(etag)]
     properties = await call.find_metadata(call.collection) or {}
     warnings = [*call.warnings, *find_idle(properties), *await find_doubtful(call, properties)]
     if properties.get("streams"):

@@ -20,7 +20,7 @@ from docgraph.exchange import (
 )
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.rest.call import Handlers, RestCall, read_object
-from docgraph.rest.etags import ETAG, attempts, etag_headers, etag_of, parse_tags
+from docgraph.rest.etags import ETAG, attempts, etag_headers, etag_of, new_etag, parse_tags
 from docgraph.rest.ids import show_id
 from docgraph.rest.patch import apply_update, build_pipeline, build_update
 from docgraph.rest.single import (
@@ -99,7 +99,7 @@ async def _patch(call: RestCall) -> Answer:
     content = await read_documents(call.request)
     if not content:
         raise RequestError("no data provided")
-    etag = ObjectId()
+    etag = new_etag()
     if isinstance(content, list):
         if await needs_whole_document(call):
             raise RequestError(

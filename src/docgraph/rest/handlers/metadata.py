@@ -34,6 +34,7 @@ from docgraph.rest.etags import (
     find_condition,
     find_exclusion,
     is_demanded,
+    new_etag,
 )
 from docgraph.rest.flatten import prepare_document
 from docgraph.rest.handlers.stream_checks import check_operators, check_streams
@@ -188,7 +189,7 @@ async def claim_metadata(call: RestCall) -> Answer | None:
     filter: Document = {"_id": _id_of(call)}
     if condition is not None:
         filter[ETAG] = condition.stored
-    claim = Write(WriteKind.UPDATE, update={"$set": {ETAG: ObjectId()}}, filter=filter)
+    claim = Write(WriteKind.UPDATE, update={"$set": {ETAG: new_etag()}}, filter=filter)
     result = await _write(call, claim)
     if result.matched or condition is None:
         return None

@@ -27,6 +27,7 @@ from docgraph.exchange import StartupError
 from docgraph.observe import emit
 from docgraph.observe.engine_events import ForkerLost, SignalIgnored, WorkerLost, WorkerStarted
 from docgraph.observe.events import ServerStopping
+from docgraph.runtime.backoff import GrowingPauses
 from docgraph.runtime.shared_memory import share_numbers
 from docgraph.server.http.connection_limits import Cells, forget_worker, make_cells
 from docgraph.server.http.exchanges import Application
@@ -38,7 +39,7 @@ from docgraph.server.process.sockets import ListeningSocket
 from docgraph.server.process.tls import SharedPair
 from docgraph.server.settings import ServerSettings
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 30.0
+_find_pauses = partial(GrowingPauses, 0.1, 30.0, least=1)
 _STABLE_AFTER = 60.0  # seconds; after so long, an exit was not caused by the start
 _ORPHAN_CUTS, _ORPHAN_LEAVES = 0.5, 1.8  # seconds after the end of the parent
 _ORPHAN_CHECK = 0.1  # seconds between two checks of a process whose forker has ended
@@ -73,7 +74,7 @@ class _Worker:
     started: float = 0.0
     closed: float = 0.0  # when its channel closed
     due: float = 0.0  # when the next process is to be started
-    pause: float = field(default=_FIRST_PAUSE)
+    pauses: GrowingPauses = field(default_factory=_find_pauses)
 
     @property
     def is_cut_off(self) -> bool:
@@ -281,9 +282,8 @@ class Supervisor:
         killed = signal.Signals(-code).name if code is not None and code < 0 else None
         emit(WorkerLost(worker.number, process.pid, code, killed))
         if time.monotonic() - worker.started > _STABLE_AFTER:
-            worker.pause = _FIRST_PAUSE
-        worker.due = time.monotonic() + worker.pause
-        worker.pause = min(worker.pause * 2, _LONGEST_PAUSE)
+            worker.pauses.reset()
+        worker.due = time.monotonic() + next(worker.pauses)
 
     def _release(self, worker: _Worker, process: ForkedProcess) -> None:
         process.close()

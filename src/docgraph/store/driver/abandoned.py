@@ -16,17 +16,19 @@ from __future__ import annotations
 import asyncio
 import secrets
 from itertools import count
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pymongo
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from pymongo.errors import OperationFailure
-from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
 from docgraph.store.driver.errors import DRIVER_ERRORS
+
+if TYPE_CHECKING:
+    from docgraph.store.driver.driver_internals import ServerMode
 
 _LOOKS: Final = 2  # the first may run before the command that was just sent
 _PAUSE_SECONDS: Final = 0.3
@@ -52,7 +54,7 @@ class AbandonedReads:
     def __init__(self, client: AsyncMongoClient[Document]) -> None:
         self._client = client
         self._looks: dict[tuple[str, int], int] = {}
-        self._preferences: dict[int, _ServerMode] = {}  # by their mode: they are not hashable
+        self._preferences: dict[int, ServerMode] = {}  # by their mode: they are not hashable
         self._task: asyncio.Task[None] | None = None
         self._is_off = False
         self._prefix = secrets.token_hex(8)
@@ -64,7 +66,7 @@ class AbandonedReads:
         if isinstance(comment, dict) and "request" in comment:
             command["comment"] = {**comment, _MARK: f"{self._prefix}-{next(self._numbers)}"}
 
-    def add(self, command: Document, preference: _ServerMode) -> None:
+    def add(self, command: Document, preference: ServerMode) -> None:
         """Kill a marked command in the background; return immediately."""
         comment = command.get("comment")
         mark = comment.get(_MARK) if isinstance(comment, dict) else None
@@ -93,7 +95,7 @@ class AbandonedReads:
             if self._looks:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
-    async def _end(self, marks: list[str], preference: _ServerMode) -> None:
+    async def _end(self, marks: list[str], preference: ServerMode) -> None:
         try:
             with pymongo.timeout(_TIMEOUT_SECONDS):
                 for operation in await self._find(marks, preference):
@@ -104,7 +106,7 @@ class AbandonedReads:
             self._is_off = isinstance(error, OperationFailure) and error.code in _NEVER
             emit(UnattendedFailed("end abandoned reads", error))
 
-    async def _find(self, marks: list[str], preference: _ServerMode) -> list[Any]:
+    async def _find(self, marks: list[str], preference: ServerMode) -> list[Any]:
         """Return the operations of our own user with these marks."""
         named = {"$in": marks}
         places = [f"{one}.comment.{_MARK}" for one in ("command", "cursor.originatingCommand")]

@@ -44,9 +44,10 @@ from docgraph.store.driver.connection_status import (
     explain_errors,
     find_reason,
 )
+from docgraph.store.driver.driver_internals import count_used_connections, forget_connections
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, StoreDenied
-from docgraph.store.driver.fast_path import count_used_connections, find_pool_size
-from docgraph.store.driver.login import forget_connections, log_in, read_version
+from docgraph.store.driver.fast_path import find_pool_size
+from docgraph.store.driver.login import log_in, read_version
 from docgraph.store.driver.waiting import Election, Waits
 
 if TYPE_CHECKING:

@@ -16,26 +16,30 @@ import asyncio
 import warnings
 from contextlib import suppress
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
+import pymongo
 from bson.codec_options import DatetimeConversion
 from pymongo import AsyncMongoClient, MongoClient, ReadPreference
 from pymongo.driver_info import DriverInfo
 from pymongo.errors import NetworkTimeout, PyMongoError
-from pymongo.read_preferences import _ServerMode
 
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
-from docgraph.store.driver.connection_checkout import fix_waiting
+from docgraph.store.driver.driver_internals import fix_waiting
 from docgraph.store.driver.waiting import Election
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
+
+if TYPE_CHECKING:
+    from docgraph.store.driver.driver_internals import ServerMode
 
 DriverClient = AsyncMongoClient[Document]
 
 _HEARTBEAT_MS = 2000  # of the probes; the driver gives up a silent server after two of them
 _FAREWELL_SECONDS = 1.0  # for ending sessions and cursors on the server
+_NO_WAIT = 0.001  # seconds: 0 would be no limit
 
 
 def build_client(
@@ -85,10 +89,8 @@ async def close_client(client: DriverClient) -> None:
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 await client.close()
                 return
-    if client._topology is not None:  # otherwise its host name was never resolved
-        client._topology.pop_all_sessions()
-    client._kill_cursors_queue.clear()
-    await client.close()
+    with pymongo.timeout(_NO_WAIT):
+        await client.close()
 
 
 class BlockingPing:
@@ -128,7 +130,7 @@ class BlockingPing:
         except PyMongoError:
             raise ConnectionError("the database cannot be reached") from None
 
-    def _send(self, client: MongoClient[Document], preference: _ServerMode) -> None:
+    def _send(self, client: MongoClient[Document], preference: ServerMode) -> None:
         client[self._db].command({"ping": 1}, read_preference=preference)
 
     def close(self) -> None:

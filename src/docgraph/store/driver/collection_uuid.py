@@ -7,8 +7,8 @@ compares the UUID and rejects the write (361, `CollectionGone`). Older servers, 
 
 The driver's methods have no parameter for it. They let the session add fields to each command, on
 every attempt, and that is where it is added: transaction numbers for retryable writes and the
-splitting of long arrays stay with the driver. The driver's internals used here are not stable; with
-a version that lacks them, the name alone is used.
+splitting of long arrays stay with the driver. With a version of the driver that is not tested, the
+name alone is used.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from bson.binary import UUID_SUBTYPE, Binary
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
 from docgraph.exchange.data import Document
+from docgraph.store.driver.driver_internals import can_extend_commands, extend_commands
 from docgraph.store.driver.malformed import reading_reply
 
 _COLLECTION_ID: Final = "collectionUUID"
 _SINCE_WIRE_VERSION: Final = 17  # MongoDB 6.0
-_HOOK: Final = "_apply_to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +65,12 @@ class Pin:
 
     def __init__(self, client: AsyncMongoClient[Document], session: AsyncClientSession) -> None:
         self._identity: Binary | None = None
-        if not _is_possible(client):
-            return
-        apply = getattr(session, _HOOK)
+        if _is_possible(client):
+            extend_commands(session, self._add)
 
-        def apply_identity(
-            command: Document, is_retryable: bool, preference: Any, connection: Any
-        ) -> None:
-            apply(command, is_retryable, preference, connection)
-            if self._identity is not None and connection.max_wire_version >= _SINCE_WIRE_VERSION:
-                command[_COLLECTION_ID] = self._identity
-
-        setattr(session, _HOOK, apply_identity)
+    def _add(self, command: Document, wire_version: int) -> None:
+        if self._identity is not None and wire_version >= _SINCE_WIRE_VERSION:
+            command[_COLLECTION_ID] = self._identity
 
     @contextmanager
     def to(self, collection_id: bytes | None) -> Iterator[None]:
@@ -92,4 +86,4 @@ def _is_possible(client: AsyncMongoClient[Document]) -> bool:
     api = client.options.pool_options.server_api
     # Unacknowledged writes cannot have a session.
     is_confirmed = client.write_concern.acknowledged
-    return is_confirmed and not (api and api.strict) and hasattr(AsyncClientSession, _HOOK)
+    return is_confirmed and not (api and api.strict) and can_extend_commands()

@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import bson
 from bson.errors import InvalidBSON
@@ -31,7 +31,6 @@ from pymongo import ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
-from pymongo.asynchronous.server import Server
 from pymongo.errors import (
     AutoReconnect,
     OperationFailure,
@@ -39,7 +38,6 @@ from pymongo.errors import (
     ServerSelectionTimeoutError,
     WaitQueueTimeoutError,
 )
-from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
@@ -47,6 +45,7 @@ from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, PoolExhauste
 from docgraph.runtime.native import find_native
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
+from docgraph.store.driver.driver_internals import has_free_connection
 from docgraph.store.driver.errors import (
     AUTHENTICATION_FAILED,
     DRIVER_ERRORS,
@@ -57,7 +56,7 @@ from docgraph.store.driver.errors import (
     translated,
     unreachable,
 )
-from docgraph.store.driver.fast_path import FastPath, has_free_connection
+from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, check_reply, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
@@ -66,6 +65,11 @@ from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, T
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.repeated_names import find_compared, mark_repeated
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.server import Server
+
+    from docgraph.store.driver.driver_internals import ServerMode
 
 T = TypeVar("T")
 
@@ -197,7 +201,7 @@ class Commands:
         except (native.misfit, InvalidBSON):
             return None
 
-    def _apply(self, consistency: Consistency, command: Document) -> _ServerMode:
+    def _apply(self, consistency: Consistency, command: Document) -> ServerMode:
         """Apply the consistency of the caller; it takes precedence over that of the connection."""
         if consistency.concern is not None:
             command["readConcern"] = {"level": consistency.concern}
@@ -221,7 +225,7 @@ class Commands:
         deadline: Deadline = _NO_DEADLINE,
         *,
         writing: bool = False,
-        preference: _ServerMode | None = None,
+        preference: ServerMode | None = None,
     ) -> T:
         """Await the work with a time limit; raise only docgraph's errors.
 
@@ -256,7 +260,7 @@ class Commands:
             self.waits.record_denial(str(error))
         return translate(error)
 
-    def has_server(self, *, writing: bool, preference: _ServerMode | None = None) -> bool:
+    def has_server(self, *, writing: bool, preference: ServerMode | None = None) -> bool:
         """Check if a server that accepts such commands is known."""
         known = self.client.topology_description
         if writing:
@@ -282,7 +286,7 @@ class Commands:
         has_waited = self._fast_path is not None and self._fast_path.has_waited(since)
         return has_waited or not has_free_connection(self.client)
 
-    def _explain_timeout(self, writing: bool, preference: _ServerMode | None) -> DocgraphError:
+    def _explain_timeout(self, writing: bool, preference: ServerMode | None) -> DocgraphError:
         """Return the timeout error: the work took too long, or there was no server."""
         if self.waits.is_away or not self.has_server(writing=writing, preference=preference):
             return unreachable()
@@ -295,7 +299,7 @@ class Commands:
         *,
         writing: bool = False,
         db: str = "admin",
-        preference: _ServerMode | None = None,
+        preference: ServerMode | None = None,
     ) -> None:
         """Wait until a server that accepts such commands answers."""
         if preference is None:
@@ -360,7 +364,7 @@ class Commands:
         self,
         database: AsyncDatabase[Document],
         command: Document,
-        preference: _ServerMode,
+        preference: ServerMode,
         one_batch: bool,
         take: Take | None,
         wait: Wait,
@@ -386,7 +390,7 @@ class Commands:
         self,
         database: AsyncDatabase[Document],
         command: Document,
-        preference: _ServerMode,
+        preference: ServerMode,
         wait: Wait,
     ) -> tuple[Document, Server | None]:
         """Return the response and the server that sent it, if that is known."""
@@ -406,7 +410,7 @@ class Commands:
         self,
         database: AsyncDatabase[Document],
         command: Document,
-        preference: _ServerMode,
+        preference: ServerMode,
         session: AsyncClientSession | None = None,
     ) -> Document:
         """Send through the driver's normal path, the only one that supports sessions."""
@@ -426,7 +430,7 @@ class Commands:
 
 
 async def _close(
-    database: AsyncDatabase[Document], preference: _ServerMode, cursor: Document
+    database: AsyncDatabase[Document], preference: ServerMode, cursor: Document
 ) -> None:
     collection = cursor["ns"].partition(".")[2]  # `aggregate: 1` names none
     await database.command(

@@ -6,22 +6,24 @@ more servers must confirm than exist.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pymongo
 from pymongo import ReadPreference
-from pymongo.read_preferences import _ServerMode
 from pymongo.server_type import SERVER_TYPE
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.data import Consistency, WriteConcern
 from docgraph.exchange.errors import QueryError
 
+if TYPE_CHECKING:
+    from docgraph.store.driver.driver_internals import ServerMode
+
 MAJORITY: Final = "majority"
 _LINEARIZABLE: Final = "linearizable"
 READ_CONCERNS: Final = ("local", "available", MAJORITY, _LINEARIZABLE, "snapshot")
 
-_PREFERENCES: Final[dict[str, _ServerMode]] = {
+_PREFERENCES: Final[dict[str, ServerMode]] = {
     "primary": ReadPreference.PRIMARY,
     "primaryPreferred": ReadPreference.PRIMARY_PREFERRED,
     "secondary": ReadPreference.SECONDARY,
@@ -33,8 +35,8 @@ READ_PREFERENCES: Final = tuple(_PREFERENCES)
 
 
 def choose_preference(
-    consistency: Consistency, default: _ServerMode, known: TopologyDescription
-) -> _ServerMode:
+    consistency: Consistency, default: ServerMode, known: TopologyDescription
+) -> ServerMode:
     """Return the servers to read from; raise `QueryError` if there can be none."""
     if consistency.preference is not None:
         preference = _PREFERENCES[consistency.preference]

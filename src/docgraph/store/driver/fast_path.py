@@ -11,9 +11,9 @@ Reads wait for a connection in the order of their arrival (`lanes.py`): in the d
 later reads may be faster, so that some of many wait in vain. A tenth of the connections, at least
 one, is reserved for work that does not use this path, such as writes.
 
-The driver's internals used here are not stable, so all of them are in this file and in
-`connection_checkout.py`, and they are used only with the versions that were tested. With other
-versions, and if an option of the client needs the driver's normal path, `find` returns None.
+The driver's internals used here are those of `driver_internals.py`, and only with the versions that
+were tested. With other versions, and if an option of the client needs the driver's normal path,
+`find` returns None.
 """
 
 from __future__ import annotations
@@ -23,31 +23,29 @@ import struct
 import time
 from itertools import count
 from math import inf
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from bson.errors import InvalidBSON
-from pymongo import version, version_tuple
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
-from pymongo.asynchronous.pool import AsyncConnection, Pool
-from pymongo.asynchronous.server import Server
-from pymongo.asynchronous.topology import Topology
 from pymongo.errors import DocumentTooLarge, ExecutionTimeout, ProtocolError
-from pymongo.helpers_shared import _check_command_response
-from pymongo.pool_shared import PoolState
-from pymongo.read_preferences import _ServerMode
 from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.observe import emit
-from docgraph.observe.events import FastPathOff
 from docgraph.runtime.loop_share import LoopShare
-from docgraph.store.driver.connection_checkout import (
+from docgraph.store.driver.driver_internals import (
     adapt_preference,
     check_in,
     check_in_failed,
+    check_out,
     check_out_idle,
+    count_openable,
+    fail_connection,
+    find_obstacle,
+    is_ready,
+    raise_error,
+    select_server,
 )
 from docgraph.store.driver.lanes import (
     NO_WAIT,
@@ -66,7 +64,12 @@ from docgraph.store.driver.lenient_decode import (
 from docgraph.store.driver.portions import LARGE, Encoded, build_batch, split_batch, weigh
 from docgraph.store.repeated_names import mark_repeated
 
-_TRIED: Final = {(4, 19)}
+if TYPE_CHECKING:
+    from pymongo.asynchronous.pool import AsyncConnection, Pool
+    from pymongo.asynchronous.server import Server
+
+    from docgraph.store.driver.driver_internals import ServerMode
+
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
 _OP_MSG: Final = 2013
 _BODY: Final = 5  # where the document begins in a response without its header
@@ -78,51 +81,6 @@ _SHARE: Final = 10  # one of this many connections is reserved for others
 _SHARED: Final = 32 * 1024  # bytes of a response that waits for its share of the event loop
 _MAX_WAITING: Final = 32 * 1024 * 1024  # bytes of responses that wait without a turn at the pool
 _TURN_BYTES: Final = 128 * 1024  # of responses per turn of the event loop: some 1 ms of work
-_RENEWED: Final = "MONGODB-OIDC"  # logins that expire during use
-
-
-def find_obstacle(client: AsyncMongoClient[Document]) -> str | None:
-    """Return why reads of a client cannot use the fast path; None if they can."""
-    if version_tuple[:2] not in _TRIED:
-        return f"the fast path is tested with pymongo {_name_tried()}, this is {version}"
-    options, pool = client.options, client.options.pool_options
-    compression, listeners = pool._compression_settings, pool._event_listeners
-    credentials = pool._credentials
-    asked = {
-        "client-side encryption": options.auto_encryption_opts,
-        "timeoutMS": options.timeout,
-        "loadBalanced": options.load_balanced,
-        "socketTimeoutMS": pool.socket_timeout,
-        "a server API version": pool.server_api,
-        "compressors": compression and compression.compressors,
-        "command listeners": listeners and listeners.enabled_for_commands,
-        f"authMechanism={_RENEWED}": credentials and credentials.mechanism == _RENEWED,
-    }
-    names = [name for name, value in asked.items() if value]
-    return f"the connection uses {', '.join(names)}" if names else None
-
-
-def report_obstacle(client: AsyncMongoClient[Document]) -> None:
-    """Emit an event if reads cannot use the fast path."""
-    if reason := find_obstacle(client):
-        emit(FastPathOff(version, _name_tried(), reason))
-
-
-def _name_tried() -> str:
-    return ", ".join(f"{major}.{minor}" for major, minor in sorted(_TRIED))
-
-
-def _find_topology(client: AsyncMongoClient[Document]) -> Topology | None:
-    """Return the driver's topology; None until the name server has answered (SRV)."""
-    return client._topology
-
-
-def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
-    """Check if the pool of a server that accepts writes has a free connection."""
-    topology = _find_topology(client)
-    servers = topology._servers.values() if topology is not None else ()
-    pools = [one.pool for one in servers if one.description.is_writable]
-    return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
 
 
 def find_pool_size(client: AsyncMongoClient[Document]) -> int:
@@ -131,16 +89,9 @@ def find_pool_size(client: AsyncMongoClient[Document]) -> int:
     return int(size) if size and size != inf else 0
 
 
-def count_used_connections(client: AsyncMongoClient[Document]) -> int:
-    """Return how many connections of a client are in use, at all its servers."""
-    topology = _find_topology(client)
-    return sum(one.pool.requests for one in topology._servers.values()) if topology else 0
-
-
 def _count_usable(pool: Pool) -> int:
     """Return how many reads may have a connection: open ones, and those that may be opened now."""
-    room = pool._max_connecting - pool._pending
-    usable = len(pool.conns) + len(pool.active_contexts) + max(0, room)
+    usable = len(pool.conns) + len(pool.active_contexts) + count_openable(pool)
     if pool.max_pool_size != inf:
         usable = min(usable, _count_readers(pool))
     return max(1, usable)
@@ -180,7 +131,7 @@ class FastPath:
         return None if find_obstacle(client) else cls(client)
 
     async def read(
-        self, db: str, command: Document, preference: _ServerMode, wait: Wait = NO_WAIT
+        self, db: str, command: Document, preference: ServerMode, wait: Wait = NO_WAIT
     ) -> tuple[Document, Server]:
         """Return the response to a command and its server; errors are those of the driver.
 
@@ -213,7 +164,7 @@ class FastPath:
         server: Server,
         db: str,
         command: Document,
-        preference: _ServerMode,
+        preference: ServerMode,
         deadline: Deadline = NO_WAIT.deadline,
     ) -> Document:
         """Return the response of that server; a large batch in it is a `RawBatch`."""
@@ -231,7 +182,7 @@ class FastPath:
         return reply
 
     async def _try(
-        self, db: str, command: Document, preference: _ServerMode, wait: Wait, cost: ReadCost
+        self, db: str, command: Document, preference: ServerMode, wait: Wait, cost: ReadCost
     ) -> tuple[Document, Server, int] | None:
         """Run a trial of a new shape; return None if the read must be repeated as a normal one.
 
@@ -266,7 +217,7 @@ class FastPath:
         self,
         db: str,
         command: Document,
-        preference: _ServerMode,
+        preference: ServerMode,
         wait: Wait,
         cost: ReadCost | None,
         *,
@@ -285,7 +236,7 @@ class FastPath:
             has_waited = not lanes.try_enter(is_heavy=is_heavy)
             if has_waited:
                 has_waited = await lanes.enter(wait, is_heavy=is_heavy)
-            if not has_waited or server.pool.state == PoolState.READY:
+            if not has_waited or is_ready(server.pool):
                 break
             _leave(lanes, server.pool, is_heavy=is_heavy)
         try:
@@ -329,7 +280,7 @@ class FastPath:
         lanes: PoolLanes,
         db: str,
         command: Document,
-        preference: _ServerMode,
+        preference: ServerMode,
         wait: Wait,
     ) -> tuple[Document, int]:
         """Return the response and its size; the documents of a large one are not decoded."""
@@ -337,7 +288,7 @@ class FastPath:
         request = (db, command, wait.is_raw)
         connection = check_out_idle(pool)
         if connection is None:
-            async with client._conn_from_server(preference, server, None) as (opened, effective):
+            async with check_out(client, server, preference) as (opened, effective):
                 if lanes.has_waiting:
                     lanes.resize(_count_usable(pool))  # it may be new: open the next one
                 reply, documents, size = await self._converse(opened, effective, *request)
@@ -362,7 +313,7 @@ class FastPath:
     async def _converse(
         self,
         connection: AsyncConnection,
-        preference: _ServerMode,
+        preference: ServerMode,
         db: str,
         command: Document,
         is_raw: bool,
@@ -377,9 +328,9 @@ class FastPath:
             check_reply(reply, command)
             mark_repeated(reply, payload, command)
         except InvalidBSON as error:
-            await connection._raise_connection_failure(ProtocolError(str(error)))
+            await fail_connection(connection, ProtocolError(str(error)))
         if not reply.get("ok"):
-            _check_command_response(reply, connection.max_wire_version)
+            raise_error(reply, connection)
         return reply, documents, len(payload)
 
     def _open(
@@ -391,19 +342,17 @@ class FastPath:
         rest, documents = split_batch(payload)
         return decode_reply(rest, self._options, db, command), documents
 
-    def _recall(self, preference: _ServerMode) -> Server | None:
+    def _recall(self, preference: ServerMode) -> Server | None:
         """Return the primary; None if it is not wanted, or the topology has changed since."""
         if preference.mode or self._primary is None:
             return None
-        return self._primary if self._known is self._client._topology.description else None
+        return self._primary if self._known is self._client.topology_description else None
 
-    async def _select(self, preference: _ServerMode, name: str) -> Server:
+    async def _select(self, preference: ServerMode, name: str) -> Server:
         """Return the server to use."""
-        if _find_topology(self._client) is None:
-            return await self._client._select_server(preference, None, name)
-        known = self._client._topology.description
-        server = await self._client._select_server(preference, None, name)
-        if not preference.mode and known is self._client._topology.description:
+        known = self._client.topology_description
+        server = await select_server(self._client, preference, name)
+        if not preference.mode and known is self._client.topology_description:
             self._primary, self._known = server, known
         return server
 
@@ -421,11 +370,11 @@ class FastPath:
             answer, operation = await wire.read(request, connection.max_message_size)
         except BaseException as error:
             # Also if cancelled: the late response must not be mistaken for that of another read.
-            await connection._raise_connection_failure(error)
+            await fail_connection(connection, error)
         finally:
             del self._waiting[request]
         if operation != _OP_MSG or len(answer) <= _BODY or answer[_BODY - 1] != 0:
-            await connection._raise_connection_failure(ProtocolError("an answer of unknown form"))
+            await fail_connection(connection, ProtocolError("an answer of unknown form"))
         return memoryview(answer)[_BODY:]
 
     def _watch(self) -> None:

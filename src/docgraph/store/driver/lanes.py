@@ -222,11 +222,6 @@ class PoolLanes:
         return self._all.inside
 
     @property
-    def heavy(self) -> int:
-        """The number of heavy reads among them."""
-        return self._heavy.inside
-
-    @property
     def has_other_trials(self) -> bool:
         """Whether other trials run or wait."""
         return self._trials is not None and self._trials.inside + self._trials.waiting > 1

@@ -16,13 +16,14 @@ from itertools import islice
 from typing import Any, Final, cast
 
 import bson
-from bson import Binary, DBRef, _encode_mapping
+from bson import Binary, DBRef
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.errors import InvalidBSON
 
 from docgraph.exchange.data import Document, FieldPath
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
+from docgraph.store.driver.driver_internals import encode_in_python
 
 Options = CodecOptions[Document]
 
@@ -233,7 +234,7 @@ def encode_bson(
     try:
         return bson.encode(document, False, options)
     except SystemError:
-        return _encode_mapping(_NAME, document, False, options)[1 + len(_NAME) :]
+        return encode_in_python(document, options)
 
 
 def salvage(data: bytes, options: Options) -> tuple[Document, list[FieldPath]]:

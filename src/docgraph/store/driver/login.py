@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from pymongo.asynchronous.topology import Topology
 from pymongo.errors import ConfigurationError, OperationFailure
 
 from docgraph.exchange.data import Document
 from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import GUIDE, ConnectionStatus, Fault, Lacking, Refused
+from docgraph.store.driver.driver_internals import forget_connections
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
@@ -101,13 +101,3 @@ async def _read_hello(client: DriverClient) -> Document:
     reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
     known: Document = reply["authInfo"]
     return known
-
-
-async def forget_connections(client: DriverClient) -> None:
-    """Close connections, so that new ones log in: they lose their login if the user is dropped.
-
-    The driver considers them valid as long as they are open, even if the user is created again.
-    """
-    topology: Topology | None = client._topology  # None: its host name was never resolved
-    for server in list(topology._servers.values()) if topology is not None else ():
-        await server.pool.reset_without_pause()

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.command_cursor import AsyncCommandCursor
 from pymongo.asynchronous.database import AsyncDatabase
-from pymongo.asynchronous.server import Server
-from pymongo.read_preferences import _ServerMode
 
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
@@ -25,6 +23,11 @@ from docgraph.store.driver.errors import DRIVER_ERRORS
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.lenient_decode import ResultReader
 from docgraph.store.driver.portions import PORTION, RawBatch, Take, hand_over
+
+if TYPE_CHECKING:
+    from pymongo.asynchronous.server import Server
+
+    from docgraph.store.driver.driver_internals import ServerMode
 
 _MAX_BYTES: Final = 32 << 20  # of one response; twice the size that docgraph may send
 _KILL_SECONDS: Final = 1.0
@@ -35,7 +38,7 @@ async def read_on(  # noqa: PLR0913 - where it was begun, and with what
     server: Server,
     db: str,
     command: Document,
-    preference: _ServerMode,
+    preference: ServerMode,
     *,
     cursor: Document,
     take: Take | None,
@@ -73,7 +76,7 @@ async def read_on(  # noqa: PLR0913 - where it was begun, and with what
 async def read_again(
     database: AsyncDatabase[Document],
     command: Document,
-    preference: _ServerMode,
+    preference: ServerMode,
     options: CodecOptions[Document],
     take: Take | None,
 ) -> list[Document]:

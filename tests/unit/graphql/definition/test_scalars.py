@@ -11,7 +11,7 @@ from uuid import UUID
 
 import orjson
 import pytest
-from graphql import GraphQLError, GraphQLFloat, parse_const_value, parse_value
+from graphql import GraphQLError, parse_const_value, parse_value
 
 from docgraph.codec.bson_types import (
     Binary,
@@ -36,6 +36,7 @@ from docgraph.graphql.definition.scalars import (
     SCALARS,
     serializer,
 )
+from docgraph.graphql.definition.standard_scalars import FLOAT
 from docgraph.variables import CallerDocument
 from docgraph_workbench.fuzz.fuzz_values import KINDS as FUZZED
 from docgraph_workbench.infer.object_types import RESERVED_TYPES
@@ -411,7 +412,7 @@ def test_every_form_that_is_given_is_taken(type_name: str, value: Any, mode: Jso
     """Decision 16."""
     form = show(type_name, value, mode)
     scalars = PLAIN_BSON_SCALARS if mode is JsonMode.GRAPHQL_PLAIN else BSON_SCALARS
-    scalar = GraphQLFloat if type_name == "Float" else scalars[type_name]
+    scalar = FLOAT if type_name == "Float" else scalars[type_name]
 
     taken = scalar.coerce_input_value(form)
 
@@ -450,16 +451,16 @@ def test_far_years_have_their_calendar_and_their_end(text: str) -> None:
 @pytest.mark.parametrize("text", ["NaN", "Infinity", "-Infinity"])
 def test_the_names_of_what_json_cannot_write_are_floats(text: str) -> None:
     """Decision 16: in variables and in literals."""
-    literal = GraphQLFloat.coerce_input_literal
+    literal = FLOAT.coerce_input_literal
     assert literal is not None
-    for taken in (GraphQLFloat.coerce_input_value(text), literal(parse_const_value(f'"{text}"'))):
+    for taken in (FLOAT.coerce_input_value(text), literal(parse_const_value(f'"{text}"'))):
         assert show("Float", taken, JsonMode.GRAPHQL_PLAIN) == text
 
 
 @pytest.mark.parametrize("value", [{"$numberDouble": "x"}, {"$numberLong": "5"}, {}, "1.5", True])
 def test_what_is_no_double_is_no_float(value: Any) -> None:
     with pytest.raises((GraphQLError, ValueError)):
-        GraphQLFloat.coerce_input_value(value)
+        FLOAT.coerce_input_value(value)
 
 
 # --- one entry in each layer -----------------------------------------------------------------

@@ -13,7 +13,8 @@ from docgraph.config.section import PluginConfig
 from docgraph.exchange.errors import StartupError
 from docgraph.store import ClientProvider, open_store
 from docgraph.store.driver.client import DriverClient, build_client, close_client
-from docgraph.store.driver.fast_path import FastPath, has_free_connection
+from docgraph.store.driver.driver_internals import has_free_connection
+from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.sections import AggregationSecurity, MClient
 from tests.unit.config.harness import problems_of
 
