@@ -76,6 +76,8 @@ def _read_host(text: str) -> _Host | None:
     if port is not None and not 0 < port <= _LARGEST_PORT:
         return None
     if parts.netloc.startswith("["):
+        if parts.netloc.partition("]")[2].partition(":")[0]:
+            return None  # `[::1].example`
         try:
             name = str(ip_address(name))
         except ValueError:

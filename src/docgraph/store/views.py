@@ -137,20 +137,29 @@ class Views:
     async def load(
         self, places: list[CollectionName], deadline: Deadline, preference: str | None
     ) -> DefinitionsByName:
-        """Read the definitions now; a name that does not exist has none. Raise `QueryError`."""
-        found: DefinitionsByName = dict.fromkeys(places, _NO_VIEW)
-        for db in dict.fromkeys(db for db, _ in places):
-            names = [name for one, name in places if one == db]
-            command: Document = {
-                "listCollections": 1,
-                "filter": {"name": {"$in": names}},
-                "cursor": {"batchSize": len(names) + 1},
-            }
+        """Read the definitions now; a name that does not exist has none. Raise `QueryError`.
+
+        A view on the buckets of a time series is not listed: a name that is missing may be one.
+        """
+        found: DefinitionsByName = {}
+
+        async def describe(db: str, wanted: Document) -> list[Document]:
+            cursor = {"batchSize": len(places) + 1}
+            command: Document = {"listCollections": 1, "filter": wanted, "cursor": cursor}
             consistency = Consistency(preference, "local")
-            described = await self._commands.fetch(db, command, deadline, consistency)
+            return await self._commands.fetch(db, command, deadline, consistency)
+
+        for db in dict.fromkeys(db for db, _ in places):
+            names = {name for one, name in places if one == db}
+            described = await describe(db, {"name": {"$in": [*names]}})
             with reading_reply():
-                for one in described:
-                    found[db, str(one["name"])] = ViewDefinition.read(db, one)
+                listed = {str(one["name"]): ViewDefinition.read(db, one) for one in described}
+            if missing := names - listed.keys():
+                series = await describe(db, {"type": "timeseries"})
+                with reading_reply():
+                    hidden = ViewDefinition(sources=tuple((db, str(one["name"])) for one in series))
+                listed |= dict.fromkeys(missing, hidden)
+            found |= {(db, name): definition for name, definition in listed.items()}
         until = elapsed() + _SECONDS
         for place, definition in found.items():
             self._recent.put((preference, place), (until, definition))

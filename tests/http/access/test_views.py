@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -136,6 +137,25 @@ async def test_a_view_on_filtered_rows_is_refused_by_rest(
     await allow(service, "path-prefix('/')", "user", priority=1, mongo=rows(service, name))
     named = await service.request("GET", f"/{name}", headers=ADA)
     assert named.status == 200
+
+
+async def test_a_view_on_the_buckets_of_a_filtered_time_series_is_refused(service: Service) -> None:
+    """Decision 58: the database lists no such view."""
+    data = service.mongo[service.db]
+    data.create_collection("series", timeseries={"timeField": "t", "metaField": "owner"})
+    data.series.insert_one({"t": datetime.now(UTC), "owner": "bob"})
+    data.create_collection("buckets", viewOn="system.buckets.series", pipeline=[])
+    data.create_collection("of_buckets", viewOn="buckets", pipeline=[])
+    filters = {f"{service.db}.series": {"owner": "ada"}}
+    await allow(service, "path-prefix('/')", "user", mongo={"readFilters": filters})
+    reads = {"one": service.find("buckets"), "two": service.find("of_buckets")}
+    reads["other"] = service.find("plain")
+    schema = "type Query { one: [N] two: [N] other: [N] } type N { meta: String }"
+    await service.define("b", schema, {"Query": reads})
+    for field, status in (("one", 403), ("two", 403), ("other", 200)):
+        ask = {"query": f"{{{field}{{meta}}}}"}
+        reply = await service.request("POST", "/graphql/b", headers=ADA, json=ask)
+        assert (reply.status, "bob" in reply.text) == (status, False), field
 
 
 async def test_collections_and_other_views_are_read_as_before(service: Service) -> None:

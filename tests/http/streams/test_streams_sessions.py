@@ -73,9 +73,12 @@ async def test_a_stream_ends_with_its_session(
             assert await client.wait_closed() == (1008, "the credentials are no longer valid")
 
 
-@pytest.mark.parametrize(("by", "is_own"), [(SSE, False), (WEBSOCKET, False), (WEBSOCKET, True)])
+@pytest.mark.parametrize(
+    ("by", "manager"),
+    [(SSE, None), (WEBSOCKET, None), (WEBSOCKET, "rndTokenManager"), (SSE, "jwtTokenManager")],
+)
 async def test_a_stream_ends_when_its_token_expires(
-    mongo_client: Mongo, mongo_uri: str, database: str, by: str, is_own: bool
+    mongo_client: Mongo, mongo_uri: str, database: str, by: str, manager: str | None
 ) -> None:
     """Long before its permissions are checked again.
 
@@ -86,6 +89,9 @@ async def test_a_stream_ends_when_its_token_expires(
         "fullAuthorizer": {"enabled": True, "authentication-required": True},
         "jwtAuthenticationMechanism": {"enabled": True, "key": KEY, "leeway": 0},
     }
+    if manager == "jwtTokenManager":
+        settings["rndTokenManager"] = {"enabled": False}
+        settings[manager] = {"enabled": True, "key": KEY[::-1]}
     async with open_realm(mongo_client, mongo_uri, database, settings) as realm:
         await realm.insert({"_id": "ada", "password": "right", "roles": []})
         body = {"streams": [{"uri": "all", "stages": []}]}
@@ -94,7 +100,7 @@ async def test_a_stream_ends_when_its_token_expires(
         ends = int(time.time()) + 600
         token = jwt.encode({"sub": "ada", "exp": ends}, KEY, algorithm="HS256")
         who = {"authorization": f"Bearer {token}"}
-        if is_own:
+        if manager:
             reply = await realm.service.request("GET", "/tokens", headers=who)
             who = {"authorization": render_basic("ada", reply.headers["auth-token"])}
         async with listen(realm.service, PATH, who, by=by) as client:
@@ -102,6 +108,9 @@ async def test_a_stream_ends_when_its_token_expires(
             assert ends - 1 <= session.expires_at <= ends
             plugins = realm.service.app.plugins
             plugins.find("jwtAuthenticationMechanism")._verifier._clock = lambda: float(ends)
-            plugins.find("rndTokenManager")._issued._wall = lambda: float(ends)
+            if manager == "jwtTokenManager":
+                plugins.find(manager)._verifier._clock = lambda: float(ends)
+            else:
+                plugins.find("rndTokenManager")._issued._wall = lambda: float(ends)
             renewals._wall = lambda: float(ends)
             assert await client.wait_closed() == (1008, "the credentials are no longer valid")

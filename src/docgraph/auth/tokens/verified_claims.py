@@ -44,6 +44,7 @@ class Claims:
     audiences: frozenset[str] | None
     require_exp: bool
     leeway: float
+    end_leeway: float
 
     @classmethod
     def from_section(cls, section: JwtAuthenticationMechanism) -> Claims:
@@ -58,6 +59,7 @@ class Claims:
             audiences=None if given is None else frozenset(given),
             require_exp=section.require_exp,
             leeway=section.leeway,
+            end_leeway=section.leeway,
         )
 
     def read(self, claims: dict[str, Any], now: float) -> Verified:
@@ -74,7 +76,7 @@ class Claims:
         if self.issuer is not None and claims.get("iss") != self.issuer:
             raise TokenRefused("wrong-issuer")
         self._check_audience(claims)
-        ends = None if expires is None else expires + self.leeway
+        ends = None if expires is None else expires + self.end_leeway
         account = Account(
             self._read_user(claims), self._read_roles(claims), claims, "jwt", ends, expires
         )
@@ -83,7 +85,7 @@ class Claims:
 
     def is_over(self, expires: float | None, now: float) -> bool:
         """Return whether a token has expired."""
-        return expires is not None and now >= expires + self.leeway
+        return expires is not None and now >= expires + self.end_leeway
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:
         """Check that one of our audiences is the token's audience, or in its list."""

@@ -63,7 +63,7 @@ def sign(account: Account, listed: Iterable[str] = (), **more: Any) -> dict[str,
 
 def read(claims: dict[str, Any], text: str = "the text") -> Verified:
     """What a token with these claims is taken for."""
-    rules = Claims("sub", "roles", (), None, None, require_exp=True, leeway=0)
+    rules = Claims("sub", "roles", (), None, None, require_exp=True, leeway=0, end_leeway=0)
     return restore(rules.read(orjson.loads(orjson.dumps(claims)), 1.0), text)
 
 
@@ -235,7 +235,7 @@ def test_properties_that_would_not_fit_into_a_cookie_are_left_out_the_largest_fi
 
 def test_an_account_of_a_foreign_token_has_the_claims_of_the_token_and_no_others() -> None:
     """Decision 19."""
-    rules = Claims("email", "roles", (), None, None, require_exp=False, leeway=0)
+    rules = Claims("email", "roles", (), None, None, require_exp=False, leeway=0, end_leeway=0)
     for claims in ({}, {"sub": "1", "userid": None}, {"_id": {"$oid": "x"}}):
         account = rules.read({"email": "a@b", **claims}, 1.0).account
         assert account.name == "a@b"
