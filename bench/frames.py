@@ -70,12 +70,12 @@ RUNGS: Final = (
 _ROWS = {"authorId": {"$gte": "@user.team"}}
 _RULES = [
     {
-        "role": logins.ROLE,
+        "role": row_filters.ROLE,
         "predicate": "path-prefix('/graphql')",
         "mongo": {"readFilters": {f"{data.DB}.posts": _ROWS}},
     },
     {
-        "role": logins.ROLE,
+        "role": row_filters.ROLE,
         "predicate": "path-prefix('/data')",
         "mongo": {"readFilter": _ROWS, "projectResponse": {"body": 0}},
     },
@@ -312,7 +312,9 @@ def _print_counts(counts: Counts, before: Counts | None, functions: int) -> None
 def _print_functions(starts: Mapping[str, int], earlier: Mapping[str, int], most: int) -> None:
     """Print the functions that start most often, or those that differ."""
     if earlier:
-        changes = {name: starts.get(name, 0) - earlier.get(name, 0) for name in starts | earlier}
+        changes = {
+            name: starts.get(name, 0) - earlier.get(name, 0) for name in {**starts, **earlier}
+        }
         shown = {name: number for name, number in changes.items() if number}
     else:
         shown = dict(starts)
