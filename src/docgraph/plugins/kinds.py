@@ -257,7 +257,11 @@ ABSENT = Absent()
 
 
 class AuthMechanism(Plugin, Protocol):
-    """Authenticates callers; lower `priority` is tried first. Never writes to the response."""
+    """Authenticates callers; lower `priority` is tried first. Never writes to the response.
+
+    A class with an `authorization_scheme` of its own (in lower case) reads nothing but credentials
+    of that scheme in `Authorization`; it is not called for requests without.
+    """
 
     kind: ClassVar[Kind] = Kind.AUTH_MECHANISM
     security: ClassVar[bool] = True
