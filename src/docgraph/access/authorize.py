@@ -59,6 +59,7 @@ class Authorization:
             for one in authorizers
             if hasattr(one, "demands_login")
         ]
+        self._requirements = [predicates for _, predicates in self._demanding]
         self._allowers = [
             (one, one.registry.allows if isinstance(one, ACLRegistryAllower) else _ALWAYS)
             for one in self.allowers
@@ -93,7 +94,7 @@ class Authorization:
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
         """Return the first approval; OPTIONS and unsecured routes need none."""
         is_anonymous = exchange.account is None
-        if is_anonymous and await self.demands_login(exchange):
+        if is_anonymous and any(self._requirements) and await self.demands_login(exchange):
             return LOGIN_DEMANDED
         if not secured or exchange.request.method == "OPTIONS":
             return _OPEN
