@@ -61,7 +61,11 @@ class Authorization:
         ]
         self._requirements = [predicates for _, predicates in self._demanding]
         self._allowers = [
-            (one, one.registry.allows if isinstance(one, ACLRegistryAllower) else _ALWAYS)
+            (
+                one,
+                one.registry.allows if isinstance(one, ACLRegistryAllower) else _ALWAYS,
+                not vars(type(one)).get("takes_anonymous", False),  # it may require a login
+            )
             for one in self.allowers
         ]
         # An allower can be enabled without having anything to approve by.
@@ -100,8 +104,9 @@ class Authorization:
             return _OPEN
         failure: StoreError | None = None
         denial = NO_APPROVAL
-        for allower, predicates in self._allowers:
-            if not predicates or (is_anonymous and _requires_authentication(allower, exchange)):
+        for allower, predicates, may_require in self._allowers:
+            asks = is_anonymous and may_require
+            if not predicates or (asks and _requires_authentication(allower, exchange)):
                 continue
             try:
                 decision = await allower.decide(exchange)

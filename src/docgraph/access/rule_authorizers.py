@@ -58,6 +58,7 @@ class DbAclAuthorizer(Authorizer):
     name: ClassVar[str] = AUTHORIZER
     description: ClassVar[str] = "approves by permission rules in the database"
     priority: ClassVar[int] = 20
+    takes_anonymous: ClassVar[bool] = True
     Config = DbAclAuthorizerConfig
 
     def __init__(
@@ -271,6 +272,7 @@ class FileAclAuthorizer(Authorizer):
     description: ClassVar[str] = "approves by permission rules in the configuration or a file"
     enabled_by_default: ClassVar[bool] = False
     priority: ClassVar[int] = 21
+    takes_anonymous: ClassVar[bool] = True
     Config = FileAclAuthorizerConfig
 
     def __init__(

@@ -231,7 +231,8 @@ class RuleBook:
 
     async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
         """Return the decision of the authorizer that owns the source."""
-        match = await self._match_once(exchange)
+        index = await self._find_current(exchange)
+        match = await self._match_once(exchange, index) if index.rules else None
         if match is None:
             return _NO_MATCH.get(authorizer) or Decision(False, _NO_RULE, authorizer)
         label = match.rule.label
@@ -242,13 +243,13 @@ class RuleBook:
             return Decision(False, f"the rule {label} decides, which is not of the {source}")
         return Decision(True, f"the rule {label} matches", authorizer, match.permission)
 
-    async def _match_once(self, exchange: Exchange) -> Match | None:
+    async def _match_once(self, exchange: Exchange, index: RuleIndex) -> Match | None:
         """Return the match, which two authorizers ask for, one after the other.
 
         It was found by the same rules, for the same caller, and for the same request: interceptors
         may replace headers.
         """
-        index, request = await self._find_current(exchange), exchange.request
+        request = exchange.request
         causes = (index, exchange.account, exchange.parsed, request.headers, request.segments)
         known = exchange.rule_match
         if known is not None and all(map(is_, known[0], causes)):

@@ -329,6 +329,7 @@ class _AttemptReporter(Interceptor):
 
     security: ClassVar[bool] = True
     priority: ClassVar[int] = 0
+    only_with_attribute: ClassVar[str] = _ATTEMPT
 
     def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
         self.config = config
@@ -338,10 +339,6 @@ class _AttemptReporter(Interceptor):
     async def provision(self) -> None:
         """Find the guard."""
         self._guard = cast("LoginGuard | None", self._registry.find(NAME))
-
-    def resolve(self, exchange: Exchange) -> bool:
-        """Return whether there was an attempt."""
-        return _ATTEMPT in exchange.attributes
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Report the result; the request is unchanged."""

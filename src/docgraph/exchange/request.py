@@ -183,7 +183,8 @@ class Request:
     ) -> None:
         self.method = method
         self.raw_path = raw_path
-        self.segments = parse_path(raw_path)
+        is_usual = len(raw_path) <= _USUAL_LENGTH
+        self.segments = _parse_usual(raw_path) if is_usual else _parse(raw_path)
         self.query_string = query_string
         self.headers = Headers() if headers is None else headers
         self.connection = connection or Connection()

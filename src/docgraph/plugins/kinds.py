@@ -161,6 +161,7 @@ class Interceptor(Plugin, Protocol):
 
     One at `response` with `is_stable` changes equal responses to equal requests of the same caller
     in the same way. Answers that another one changes are neither cached nor sent as live queries.
+    One `only_with_attribute` concerns requests whose `exchange.attributes` have it, and no others.
     """
 
     kind: ClassVar[Kind] = Kind.INTERCEPTOR
@@ -324,7 +325,10 @@ class Decision:
 
 
 class Authorizer(Plugin, Protocol):
-    """Decides whether a request may proceed."""
+    """Decides whether a request may proceed.
+
+    An allower whose own class says that it `takes_anonymous` callers never requires a login.
+    """
 
     kind: ClassVar[Kind] = Kind.AUTHORIZER
     security: ClassVar[bool] = True

@@ -187,7 +187,8 @@ class Generations:
 
     def reader(self, name: Generation) -> Callable[[], int]:
         """Return a function that reads this counter, for code that every request runs."""
-        return partial(getitem, self._counters, self._positions[name])
+        read: Callable[[], int] = partial(getitem, self._counters, self._positions[name])  # type: ignore[assignment]
+        return read
 
     def bump(self, name: Generation) -> int:
         """Increment the counter for all processes; return the new number."""

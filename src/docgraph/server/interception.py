@@ -34,11 +34,17 @@ class Interception:
     """The interceptors by point."""
 
     def __init__(self, interceptors: Mapping[Point, Sequence[Interceptor]]) -> None:
-        self._interceptors = interceptors
+        self._interceptors = {
+            point: [(one, getattr(one, "only_with_attribute", None)) for one in found]
+            for point, found in interceptors.items()
+        }
+        self.changes_responses = bool(interceptors[Point.RESPONSE])
 
     async def run(self, point: Point, exchange: Exchange) -> Answer | None:
         """Return the answer that ends the request early, if any; at `response` the one to send."""
-        for interceptor in self._interceptors[point]:
+        for interceptor, attribute in self._interceptors[point]:
+            if attribute is not None and attribute not in exchange.attributes:
+                continue
             if interceptor.resolve(exchange):
                 answer = await interceptor.handle(exchange)
                 if answer is not None:

@@ -55,7 +55,8 @@ class Pipeline:
                     answer = exchange.answer = await serve(exchange, route)
                 except (Exception, SystemExit) as error:
                     answer = exchange.answer = render(error, exchange, route, self._authentication)
-                answer = await self._interception.run(Point.RESPONSE, exchange) or answer
+                if self._interception.changes_responses:
+                    answer = await self._interception.run(Point.RESPONSE, exchange) or answer
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = render(error, exchange, route, self._authentication)
         finally:
@@ -73,7 +74,9 @@ class Pipeline:
         early = await self._interception.run(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await self._authorize_request(exchange, route)
+        await limit_waiting(
+            self._examine(exchange, route), partial(self._deadlines.limit_authorization, exchange)
+        )
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
     async def readmit(

@@ -164,7 +164,9 @@ class HttpProtocol(asyncio.Protocol):
             self._is_reading = True
             self.transport.resume_reading()
 
-    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
+    def on_request(
+        self, head: RequestHead, headers: Headers, *, keep_alive: bool
+    ) -> IncomingBody | None:
         """Answer a request whose head is complete, after the requests before it.
 
         It also waits until the client has read the previous answer: a client that does not read
@@ -186,6 +188,7 @@ class HttpProtocol(asyncio.Protocol):
             state.exchanges.start(call)
         else:
             self._waiting.append(call)
+        return self._incoming
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """Accept a WebSocket handshake; return False if earlier requests are not answered yet."""
@@ -198,10 +201,9 @@ class HttpProtocol(asyncio.Protocol):
         self._start(self._last)
         return True
 
-    def on_body(self, data: bytes) -> None:
-        """Pass on the next part of a body."""
-        if self._incoming is not None and self._incoming.feed(data):
-            self._pause_reading()
+    def on_body_full(self) -> None:
+        """Read no more of a body until its reader asks for it."""
+        self._pause_reading()
 
     def on_request_end(self) -> None:
         """Complete a body."""
