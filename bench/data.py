@@ -13,15 +13,15 @@ USERS, POSTS, COMMENTS = 1_000, 10_000, 30_000
 _WORDS = "graph query index cache stream shard batch plan fetch join".split()
 
 
-def load(uri: str) -> None:
+def load(uri: str, *, posts: int = POSTS, comments: int = COMMENTS) -> None:
     """Write the collections anew, with indexes on the foreign keys."""
     source = random.Random(7)
     with MongoClient[dict[str, Any]](uri) as client:
         client.drop_database(DB)
         db = client[DB]
         db.users.insert_many([_user(source, n) for n in range(USERS)])
-        db.posts.insert_many([_post(source, n) for n in range(POSTS)])
-        db.comments.insert_many([_comment(source, n) for n in range(COMMENTS)])
+        db.posts.insert_many([_post(source, n) for n in range(posts)])
+        db.comments.insert_many([_comment(source, n, posts) for n in range(comments)])
         db.posts.create_index([("authorId", 1), ("created", -1)])
         db.posts.create_index([("created", -1)])
         db.comments.create_index([("postId", 1), ("likes", -1)])
@@ -55,10 +55,10 @@ def _post(source: random.Random, number: int) -> dict[str, Any]:
     }
 
 
-def _comment(source: random.Random, number: int) -> dict[str, Any]:
+def _comment(source: random.Random, number: int, posts: int) -> dict[str, Any]:
     return {
         "_id": number,
-        "postId": source.randrange(POSTS),
+        "postId": source.randrange(posts),
         "authorId": source.randrange(USERS),
         "text": _text(source, 8),
         "likes": number,

@@ -123,7 +123,7 @@ def forget_rules(service: Service) -> None:
 
 
 async def _renew_rules(service: Service) -> None:
-    service.app.plugins.find("dbAclAuthorizer")._generations.bump("rules")
+    service.app.plugins.values["generations"].bump("rules")
 
 
 def restore(service: Service, collection: str, *documents: Document) -> None:

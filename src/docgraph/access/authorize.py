@@ -11,8 +11,9 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryVetoer
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
@@ -28,6 +29,21 @@ from docgraph.store.guard.stage_checks import has_key
 NO_APPROVAL = Decision(False, "no allower approved the request")
 LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")
+_ALWAYS = (None,)
+
+
+class _Vetoer(NamedTuple):
+    """A vetoer, and the requests that it cannot deny: it is not asked about these."""
+
+    authorizer: Authorizer
+    predicates: Sequence[Any] = _ALWAYS  # without any of them, it denies nothing
+    is_for_data: bool = False  # it denies requests to the REST API only
+
+
+def _describe_vetoer(vetoer: Authorizer) -> _Vetoer:
+    if isinstance(vetoer, ACLRegistryVetoer):
+        return _Vetoer(vetoer, vetoer.registry.vetoes)
+    return _Vetoer(vetoer, is_for_data=isinstance(vetoer, FilterOperatorsBlacklist))
 
 
 class Authorization:
@@ -36,7 +52,21 @@ class Authorization:
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
         self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
-        self._demanding = [one for one in authorizers if isinstance(one, LoginDemander)]
+        self._vetoers = [_describe_vetoer(one) for one in self.vetoers]
+        self._demanding: list[tuple[LoginDemander, Sequence[Any]]] = [
+            (one, one.registry.requirements if isinstance(one, ACLRegistryVetoer) else _ALWAYS)
+            for one in authorizers
+            if isinstance(one, LoginDemander)
+        ]
+        self._requirements = [predicates for _, predicates in self._demanding]
+        self._allowers = [
+            (
+                one,
+                one.registry.allows if isinstance(one, ACLRegistryAllower) else _ALWAYS,
+                not vars(type(one)).get("takes_anonymous", False),  # it may require a login
+            )
+            for one in self.allowers
+        ]
         # An allower can be enabled without having anything to approve by.
         if all(getattr(one, "is_idle", False) for one in self.allowers):
             raise StartupError(
@@ -50,7 +80,10 @@ class Authorization:
         Raises `Unauthenticated` when the caller must log in first: the veto is reported only after
         that.
         """
-        for vetoer in self.vetoers:
+        is_for_data = isinstance(exchange.parsed, DataRequest)
+        for vetoer, predicates, needs_data in self._vetoers:
+            if not predicates or (needs_data and not is_for_data):
+                continue
             try:
                 decision = _check(await vetoer.decide(exchange))
             except Exception as error:
@@ -63,24 +96,28 @@ class Authorization:
 
     async def find_approval(self, exchange: Exchange, *, secured: bool) -> Decision:
         """Return the first approval; OPTIONS and unsecured routes need none."""
-        if await self.demands_login(exchange):
+        is_anonymous = exchange.account is None
+        if is_anonymous and any(self._requirements) and await self.demands_login(exchange):
             return LOGIN_DEMANDED
         if not secured or exchange.request.method == "OPTIONS":
             return _OPEN
         failure: StoreError | None = None
         denial = NO_APPROVAL
-        for allower in self.allowers:
-            if exchange.account is None and _requires_authentication(allower, exchange):
+        for allower, predicates, may_require in self._allowers:
+            asks = is_anonymous and may_require
+            if not predicates or (asks and _requires_authentication(allower, exchange)):
                 continue
             try:
-                decision = _check(await allower.decide(exchange))
+                decision = await allower.decide(exchange)
+                decision = decision if type(decision) is Decision else _check(decision)
             except StoreError as error:
                 failure = failure or error
                 continue
             except Exception as error:
                 decision = _read_failure(error, allower)
             if decision.allowed:
-                return _sign(decision, allower)
+                is_signed = decision.authorizer == allower.name
+                return decision if is_signed else _sign(decision, allower)
             if decision.authorizer and denial is NO_APPROVAL:  # rules sign their reason
                 denial = decision
         if failure is not None:
@@ -91,8 +128,8 @@ class Authorization:
         """Return whether the caller is not authenticated and this request requires it."""
         if exchange.account is not None or exchange.request.method == "OPTIONS":
             return False
-        for one in self._demanding:
-            if await one.demands_login(exchange):
+        for one, predicates in self._demanding:
+            if predicates and await one.demands_login(exchange):
                 return True
         return False
 

@@ -118,26 +118,22 @@ def _is_management(type: ResourceType, method: str) -> bool:
 
 async def resolve_conditions(conditions: Conditions, rule: str, view: RequestView) -> Permission:
     """Resolve the conditions for this request; raises `Unresolved`."""
-    if conditions.has_filters:
-        return await _resolve_filters(conditions, rule, view)
-    return Permission(
-        rule=rule,
-        properties=conditions.properties,
-        namespace=_namespace(view.resource),
-        project_response=conditions.project_response,
-    )
-
-
-async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView) -> Permission:
+    namespace = None
+    if view.resource is not None:
+        namespace = _namespace(view.resource)
+    if not conditions.has_filters:
+        return Permission(
+            rule=rule,
+            properties=conditions.properties,
+            namespace=namespace,
+            project_response=conditions.project_response,
+        )
     reading = view.request.method in READS or view.resource is None
-    namespace = _namespace(view.resource)
-    plain = await _render_row(conditions.read_filter, "readFilter", view, reading=reading)
-    rows = RowFilters(
-        {
-            name: await _render_row(template, f"readFilters.{name}", view, reading=reading)
-            for name, template in conditions.read_filters.items()
-        }
-    )
+    plain, rows = None, RowFilters()
+    if conditions.read_filter is not None:
+        plain = await _render(conditions.read_filter, "readFilter", view, is_of_write=not reading)
+    for name, template in conditions.read_filters.items():
+        rows[name] = await _render(template, f"readFilters.{name}", view, is_of_write=not reading)
     if namespace is not None and plain is not None:
         rows.unnamed = frozenset({namespace} - conditions.read_filters.keys())
         other = rows.get(namespace)
@@ -145,8 +141,10 @@ async def _resolve_filters(conditions: Conditions, rule: str, view: RequestView)
     properties = conditions.properties
     write_filter = merge_request = None
     if not reading:
-        write_filter = await _render(conditions.write_filter, "writeFilter", view)
-        merge_request = await _render(conditions.merge_request, "mergeRequest", view)
+        if conditions.write_filter is not None:
+            write_filter = await _render(conditions.write_filter, "writeFilter", view)
+        if conditions.merge_request is not None:
+            merge_request = await _render(conditions.merge_request, "mergeRequest", view)
         given = {"writeFilter": write_filter, "mergeRequest": merge_request}
         trusted = {key: TrustedDocument(one) for key, one in given.items() if one is not None}
         properties = {**properties, **trusted}
@@ -169,33 +167,29 @@ def _namespace(resource: Resource | None) -> str | None:
     return namespace_of(resource.db, resource.collection)
 
 
-async def _render_row(
-    template: Template | None, place: str, view: RequestView, *, reading: bool
+async def _render(
+    template: Template, place: str, view: RequestView, *, is_of_write: bool = False
 ) -> Any:
-    try:
-        return await _render(template, place, view)
-    except Unresolved:
-        if reading:
-            raise
-        return MATCH_NOTHING  # the caller can still write, and reads nothing back
+    """Render a filter or value of `mongo`.
 
-
-async def _render(template: Template | None, place: str, view: RequestView) -> Any:
-    if template is None:
-        return None
-    if template.is_constant:
+    With a row filter that has no value, a write `is_of_write` is still possible: it reads nothing
+    back.
+    """
+    if not template.names and not template.foreign_keys:  # it is constant
         return template.source
     variables = await view.supply_all(template.names)
     if view.resource is not None and view.resource.type is ResourceType.STREAM:
         variables = variables.mark_moments()  # the filter decides about later events, too
     try:
         return template.render(Scope(variables=variables))
-    except NotBound as error:
+    except (NotBound, QueryError, SecurityViolation) as error:
+        if is_of_write:
+            return MATCH_NOTHING
+        if not isinstance(error, NotBound):
+            raise Unresolved(f"mongo.{place} cannot be resolved: {error.message}") from None
         is_of_user = error.name.startswith("@user") and view.request.account is not None
         lack = "this user does not have" if is_of_user else "has no value"
         raise Unresolved(f"mongo.{place} needs {error.name}, which {lack}") from None
-    except (QueryError, SecurityViolation) as error:
-        raise Unresolved(f"mongo.{place} cannot be resolved: {error.message}") from None
 
 
 UNAUTHENTICATED: Final = "$unauthenticated"  # every caller

@@ -58,6 +58,7 @@ class DbAclAuthorizer(Authorizer):
     name: ClassVar[str] = AUTHORIZER
     description: ClassVar[str] = "approves by permission rules in the database"
     priority: ClassVar[int] = 20
+    takes_anonymous: ClassVar[bool] = True
     Config = DbAclAuthorizerConfig
 
     def __init__(
@@ -71,7 +72,7 @@ class DbAclAuthorizer(Authorizer):
         self.config: DbAclAuthorizerConfig = config
         self._store = store
         self._lane = blocking.lane("rules", concurrency=1)
-        self._generations = generations
+        self._read_generation = generations.reader("rules")
         self._book = acl_rules
         policy = AFTER_READ if config.cache_expire_policy == "AFTER_READ" else AFTER_WRITE
         size = 1 if config.cache_enabled else 0
@@ -105,7 +106,7 @@ class DbAclAuthorizer(Authorizer):
 
     def find(self) -> RuleSet | None:
         """Return the cached rules of the collection; None when they must be read again."""
-        generation = self._generations.read("rules")
+        generation = self._read_generation()
         if generation != self._seen:
             self.forget()
             self._seen = generation
@@ -271,6 +272,7 @@ class FileAclAuthorizer(Authorizer):
     description: ClassVar[str] = "approves by permission rules in the configuration or a file"
     enabled_by_default: ClassVar[bool] = False
     priority: ClassVar[int] = 21
+    takes_anonymous: ClassVar[bool] = True
     Config = FileAclAuthorizerConfig
 
     def __init__(

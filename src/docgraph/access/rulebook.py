@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Any, ClassVar, Final, Protocol
 
 from docgraph.access.language import RequestView, holds
@@ -29,7 +30,7 @@ from docgraph.access.rule import (
 from docgraph.access.sections import Acl
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Exchange, Permission
+from docgraph.exchange import Account, Exchange, Permission
 from docgraph.exchange.errors import DocgraphError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
@@ -40,6 +41,12 @@ from docgraph.store import Store
 from docgraph.variables import Flaw, Resolvers
 
 _KEPT_LISTS: Final = 1000
+_NO_RULE: Final = "no rule matches"
+_NO_MATCH: Final = {
+    name: Decision(False, _NO_RULE, name) for name in ("dbAclAuthorizer", "fileAclAuthorizer")
+}
+_ANONYMOUS: Final = roles_of(None)
+_EVERY_USER: Final = roles_of(Account(""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +135,11 @@ class RuleBook:
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """Return the rules of callers with these roles, in evaluation order."""
-        return self._find_index(roles, [await source.load() for source in self._sources])
-
-    def _find_index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
+        sets = [await source.load() for source in self._sources]
         known = self.lists.get(roles)
-        if known is not None and known[0] == sets:
-            return known[1]
+        return known[1] if known is not None and known[0] == sets else self._index(roles, sets)
+
+    def _index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
         found = (rule for one in sets for rule in one.of_roles(roles))
         index = RuleIndex(tuple(sorted(found, key=lambda one: self.rank(one, roles), reverse=True)))
         self.lists.put(roles, (sets, index))
@@ -149,15 +155,23 @@ class RuleBook:
 
     async def match(self, exchange: Exchange) -> Match | None:
         """Return the first rule that matches, or None."""
-        roles = roles_of(exchange.account)
-        sets = [found for source in self._sources if (found := source.find()) is not None]
-        if len(sets) == len(self._sources):
-            index = self._find_index(roles, sets)
-        else:
-            index = await self.find_rules(roles)
+        return await self._match(exchange, await self._find_current(exchange))
+
+    async def _find_current(self, exchange: Exchange) -> RuleIndex:
+        """Return the current rules of the caller; the same object until they change."""
+        account = exchange.account
+        roles = _ANONYMOUS if account is None else (*account.roles, *_EVERY_USER)
+        sets: list[RuleSet] = []
+        for source in self._sources:
+            rules = source.find()
+            sets.append(await source.load() if rules is None else rules)
+        known = self.lists.get(roles)
+        return known[1] if known is not None and known[0] == sets else self._index(roles, sets)
+
+    async def _match(self, exchange: Exchange, index: RuleIndex) -> Match | None:
         if not index.rules:
             return None
-        view = self.view(exchange)
+        view = RequestView(exchange, self._resolvers())
         concerning = index.select(view.request.method, view.segments)
         if not concerning:
             return None
@@ -217,15 +231,33 @@ class RuleBook:
 
     async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
         """Return the decision of the authorizer that owns the source."""
-        match = await self.match(exchange)
+        index = await self._find_current(exchange)
+        match = await self._match_once(exchange, index) if index.rules else None
         if match is None:
-            return Decision(False, "no rule matches", authorizer)
+            return _NO_MATCH.get(authorizer) or Decision(False, _NO_RULE, authorizer)
+        label = match.rule.label
         if match.permission is None:
-            reason = f"the rule {match.rule} matches, but {match.reason}"
+            reason = f"the rule {label} matches, but {match.reason}"
             return Decision(False, reason, authorizer)
         if match.rule.source is not source:
-            return Decision(False, f"the rule {match.rule} decides, which is not of the {source}")
-        return Decision(True, f"the rule {match.rule} matches", authorizer, match.permission)
+            return Decision(False, f"the rule {label} decides, which is not of the {source}")
+        return Decision(True, f"the rule {label} matches", authorizer, match.permission)
+
+    async def _match_once(self, exchange: Exchange, index: RuleIndex) -> Match | None:
+        """Return the match, which two authorizers ask for, one after the other.
+
+        It was found by the same rules, for the same caller, and for the same request: interceptors
+        may replace headers.
+        """
+        request = exchange.request
+        causes = (index, exchange.account, exchange.parsed, request.headers, request.segments)
+        known = exchange.rule_match
+        if known is not None and all(map(is_, known[0], causes)):
+            found: Match | None = known[1]
+            return found
+        match = await self._match(exchange, index)
+        exchange.rule_match = (causes, match)
+        return match
 
 
 class RuleBookProvider(Provider):

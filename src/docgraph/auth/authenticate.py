@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from docgraph.auth.credentials import read_credentials
 from docgraph.auth.password_queue import set_login
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
@@ -39,12 +40,21 @@ class AuthenticateStage:
         self, mechanisms: Sequence[AuthMechanism], *, anonymous_fallback: bool = False
     ) -> None:
         self._mechanisms = tuple(mechanisms)
+        # Each with the only scheme of `Authorization` that it reads, if its own class names one.
+        self._schemes = [(one, vars(type(one)).get("authorization_scheme")) for one in mechanisms]
         self._has_fallback = anonymous_fallback
 
     async def authenticate(self, exchange: Exchange) -> Authentication:
         """Try each mechanism until one accepts."""
-        set_login(exchange)
-        for mechanism in self._mechanisms:
+        credentials = read_credentials(exchange.request.headers)
+        given = "" if credentials is None else credentials.scheme
+        is_login = False
+        for mechanism, scheme in self._schemes:
+            if scheme is not None and scheme != given:
+                continue  # it would be absent
+            if not is_login:
+                is_login = True
+                set_login(exchange)
             outcome = await mechanism.authenticate(exchange)
             if outcome is ABSENT:  # the usual result of most mechanisms
                 continue
@@ -60,7 +70,7 @@ class AuthenticateStage:
                         f"the auth-mechanism {mechanism.name!r} returned {other!r}, which is "
                         "neither ABSENT nor Rejected nor Accepted with an Account"
                     )
-        if "authorization" not in exchange.request.headers:
+        if b"authorization" not in exchange.request.headers.first:
             return _ANONYMOUS
         return _ANONYMOUS if self._has_fallback and _is_public_read(exchange) else _REFUSED
 

@@ -154,6 +154,7 @@ class Attempt:
 NAME: Final = "bruteForceAttackGuard"
 _COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
 _ATTEMPT: Final = "docgraph.login-attempt"
+_WITH_PASSWORD: Final = frozenset({"basic", "digest"})
 _KNOWN: Final = 10_000
 _KNOWN_SECONDS: Final = 3600.0
 
@@ -210,7 +211,7 @@ class LoginGuard(Interceptor):
     def resolve(self, exchange: Exchange) -> bool:
         """Return whether the request has credentials; those of OPTIONS are not verified."""
         request = exchange.request
-        return request.method != "OPTIONS" and "authorization" in request.headers
+        return request.method != "OPTIONS" and b"authorization" in request.headers.first
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""
@@ -251,8 +252,10 @@ class LoginGuard(Interceptor):
         """Return the login attempt with a password; a token of another scheme is none."""
         headers = exchange.request.headers
         credentials = read_credentials(headers)
+        if credentials is None or credentials.scheme not in _WITH_PASSWORD:
+            return None
         user = read_claimed_user(headers)
-        if user is None or credentials is None:
+        if user is None:
             return None
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")
@@ -326,6 +329,7 @@ class _AttemptReporter(Interceptor):
 
     security: ClassVar[bool] = True
     priority: ClassVar[int] = 0
+    only_with_attribute: ClassVar[str] = _ATTEMPT
 
     def __init__(self, config: PluginConfig, registry: PluginRegistry) -> None:
         self.config = config
@@ -335,10 +339,6 @@ class _AttemptReporter(Interceptor):
     async def provision(self) -> None:
         """Find the guard."""
         self._guard = cast("LoginGuard | None", self._registry.find(NAME))
-
-    def resolve(self, exchange: Exchange) -> bool:
-        """Return whether there was an attempt."""
-        return _ATTEMPT in exchange.attributes
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Report the result; the request is unchanged."""

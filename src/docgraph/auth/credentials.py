@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from docgraph.exchange import Headers
+from docgraph.exchange.headers import UNREAD
 
 DigestAlgorithm = Literal["MD5", "SHA-256"]
 
@@ -45,12 +46,17 @@ class Credentials:
 
 
 def read_credentials(headers: Headers) -> Credentials | None:
-    """Return the credentials of a request; None without any, and for unreadable ones."""
-    values = headers.get_list("authorization")
-    if len(values) != 1:
-        return None
-    match = _CREDENTIALS.fullmatch(values[0].strip(" \t"))
-    return Credentials(match[1].lower(), match[2] or "") if match else None
+    """Return the credentials of a request; None without any, and for unreadable ones.
+
+    They are read once; the fields keep them.
+    """
+    found: Credentials | None = headers.credentials
+    if found is UNREAD:
+        values = headers.get_list("authorization")
+        match = _CREDENTIALS.fullmatch(values[0].strip(" \t")) if len(values) == 1 else None
+        found = Credentials(match[1].lower(), match[2] or "") if match else None
+        headers.credentials = found
+    return found
 
 
 def read_claimed_user(headers: Headers) -> str | None:

@@ -46,13 +46,14 @@ class Patience:
 
     Time in which work is done for the request does not count. `leave_queue` releases its place
     among the requests in flight, for a wait that is bounded in another way; `has_begun`: the
-    database has worked for it.
+    database has worked for it. `open_memory` opens the `memory` of its answer when that is needed.
     """
 
     left: float
     leave_queue: Callable[[], None] = keep_place
     has_begun: bool = False
-    memory: AnswerMemory | None = None  # None: it is not counted
+    memory: AnswerMemory | None = None  # None: it holds nothing
+    open_memory: Callable[[], AnswerMemory] | None = None  # None: it is not counted
 
 
 class Deadline(NamedTuple):
@@ -113,12 +114,15 @@ class Deadline(NamedTuple):
 
     async def acquire(self, size: int) -> None:
         """Wait until the answer to the request may use so many bytes more of memory."""
-        if self.patience is None or self.patience.memory is None:
+        patience = self.patience
+        if patience is None:
             return
+        if patience.memory is None:
+            if patience.open_memory is None:
+                return
+            patience.memory = patience.open_memory()
         with self.waiting():
-            await self.patience.memory.acquire(
-                size, self.find_patience(None), self.patience.leave_queue
-            )
+            await patience.memory.acquire(size, self.find_patience(None), patience.leave_queue)
 
     def release(self, size: int) -> None:
         """Return so many bytes of the memory of the request."""

@@ -140,6 +140,8 @@ class Exchange:
     is_entry: bool = False
     transaction: Transaction | None = None
     entries: int = 0  # how many requests a batch has
+    # What the rule book has found, with its causes; a copy of the exchange begins without.
+    rule_match: Any = field(init=False, default=None, repr=False, compare=False)
     leave_queue: Callable[[], None] = keep_place  # for work that is bounded in another way
     # The same for a wait only: after it, the request waits for a place again.
     outside_queue: Callable[[], AbstractAsyncContextManager[None]] = nullcontext

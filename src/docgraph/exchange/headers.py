@@ -5,29 +5,34 @@ from __future__ import annotations
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import BodyError, UnsupportedMediaType
 
 _WILDCARDS: Final = ("*/*", "application/*")
 _MAX_TYPES: Final = 100  # of `Accept`
+UNREAD: Final = object()
 
 
 class Headers:
     """The fields of a request, decoded as latin-1 (RFC 9110 5.5) on demand."""
 
-    __slots__ = ("_first", "_raw")
+    __slots__ = ("credentials", "first", "raw")
 
     def __init__(self, raw: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        self._raw = [(name.lower(), value) for name, value in raw]
-        self._first = dict(reversed(self._raw))  # the first field of a repeated name wins
+        # Names in lower case and values as received; do not change it.
+        self.raw = [(name.lower(), value) for name, value in raw]
+        # By name in lower case; the first field of a repeated name wins.
+        self.first = dict(reversed(self.raw))
+        self.credentials: Any = UNREAD  # what authentication has read in `Authorization`
 
     @classmethod
     def of_lower_case(cls, raw: list[tuple[bytes, bytes]]) -> Headers:
         """Build fields whose names are lower case already; the list is not copied."""
         headers = cls.__new__(cls)
-        headers._raw = raw
-        headers._first = dict(reversed(raw))
+        headers.raw = raw
+        headers.first = dict(reversed(raw))
+        headers.credentials = UNREAD
         return headers
 
     @classmethod
@@ -37,34 +42,29 @@ class Headers:
 
     def get(self, name: str, default: str | None = None) -> str | None:
         """Return the first value of that name."""
-        value = self._first.get(_encode_name(name))
+        value = self.first.get(_encode_name(name))
         return default if value is None else value.decode("latin-1")
 
     def get_list(self, name: str) -> list[str]:
         """Return every value of that name, in order."""
         wanted = _encode_name(name)
-        if wanted not in self._first:
+        if wanted not in self.first:
             return []
-        return [value.decode("latin-1") for key, value in self._raw if key == wanted]
-
-    @property
-    def raw(self) -> list[tuple[bytes, bytes]]:
-        """Names in lower case and values as received; do not change it."""
-        return self._raw
+        return [value.decode("latin-1") for key, value in self.raw if key == wanted]
 
     def without(self, name: str) -> Headers:
         """Return the fields without those of that name."""
         wanted = _encode_name(name)
-        return Headers((key, value) for key, value in self._raw if key != wanted)
+        return Headers((key, value) for key, value in self.raw if key != wanted)
 
     def __contains__(self, name: str) -> bool:
-        return _encode_name(name) in self._first
+        return _encode_name(name) in self.first
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self._raw)
+        return ((name.decode("latin-1"), value.decode("latin-1")) for name, value in self.raw)
 
     def __len__(self) -> int:
-        return len(self._raw)
+        return len(self.raw)
 
 
 @lru_cache(maxsize=1024)  # every request needs the same few names
@@ -124,7 +124,7 @@ def is_coded(headers: Headers) -> bool:
 
 def is_compressed(headers: Headers) -> bool:
     """Return whether the body is gzip; raise `UnsupportedMediaType` for any other coding."""
-    if "content-encoding" not in headers:
+    if b"content-encoding" not in headers.first:
         return False
     codings = _find_codings(headers)
     if len(codings) > 1 or not _GZIP.issuperset(codings):

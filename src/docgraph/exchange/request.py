@@ -183,7 +183,8 @@ class Request:
     ) -> None:
         self.method = method
         self.raw_path = raw_path
-        self.segments = parse_path(raw_path)
+        is_usual = len(raw_path) <= _USUAL_LENGTH
+        self.segments = _parse_usual(raw_path) if is_usual else _parse(raw_path)
         self.query_string = query_string
         self.headers = Headers() if headers is None else headers
         self.connection = connection or Connection()
@@ -193,7 +194,7 @@ class Request:
     @property
     def path(self) -> str:
         """The decoded path, `/` for the root."""
-        return render_path(self.segments)
+        return "/" + "/".join(self.segments)
 
     @property
     def page(self) -> RequestOrigin:
@@ -210,7 +211,7 @@ class Request:
     @property
     def content_type(self) -> str:
         """The media type in lower case without its parameters; empty if there is none."""
-        return _media_type(self.headers.get("content-type") or "")
+        return _media_type(self.headers.first.get(b"content-type", b""))
 
     @property
     def is_coded(self) -> bool:
@@ -223,8 +224,9 @@ class Request:
             raise copy(self._flaw)  # the rest of it is not the body
         if self._body is None:
             try:
-                compressed = is_compressed(self.headers)
-                body = await self._read()
+                is_coded = b"content-encoding" in self.headers.first
+                compressed = is_coded and is_compressed(self.headers)
+                body = b"" if self._reader is None else await self._read(self._reader)
                 self._body = await self._inflate(body) if compressed else body
             except RequestError as error:
                 # A copy: the traceback of the raised error references the body and this request.
@@ -272,11 +274,11 @@ class Request:
     getContent = get_content  # the specification's names
     parseContent = parse_content
 
-    async def _read(self) -> bytes:
-        if self._reader is None:
-            return b""
-        self._reject_announced_excess()
-        body = await self._reader(self.body_limit)
+    async def _read(self, reader: BodyReader) -> bytes:
+        announced = self.headers.first.get(b"content-length", b"")
+        if announced.isdigit() and int(announced) > self.body_limit:
+            raise self._too_large()
+        body = await reader(self.body_limit)
         if len(body) > self.body_limit:
             raise self._too_large()
         return body
@@ -292,11 +294,6 @@ class Request:
             pieces.append(piece)
         return b"".join(pieces)
 
-    def _reject_announced_excess(self) -> None:
-        length = self.headers.get("content-length")
-        if length is not None and length.isdigit() and int(length) > self.body_limit:
-            raise self._too_large()
-
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(
             f"the body is larger than {self.body_limit} bytes",
@@ -305,8 +302,8 @@ class Request:
 
 
 @lru_cache(maxsize=256)
-def _media_type(content_type: str) -> str:
-    return content_type.split(";", 1)[0].strip().lower()
+def _media_type(content_type: bytes) -> str:
+    return content_type.decode("latin-1").split(";", 1)[0].strip().lower()
 
 
 def _raw_bytes(body: bytes, content_type: str) -> bytes:

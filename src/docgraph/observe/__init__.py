@@ -18,10 +18,22 @@ from contextlib import contextmanager
 from docgraph.observe.event import Event, Level
 from docgraph.observe.events import ObserverFailed
 
-__all__ = ["Event", "Level", "Listener", "emit", "leaving_out", "subscribe", "unsubscribe"]
+__all__ = [
+    "Event",
+    "Level",
+    "Listener",
+    "emit",
+    "leaving_out",
+    "subscribe",
+    "subscribe_each",
+    "unsubscribe",
+]
 
 Listener = Callable[[Event], None]
 Wants = Callable[[type[Event]], bool]
+
+
+FindListener = Callable[[type[Event]], Listener | None]
 
 
 class _Listeners:
@@ -29,19 +41,17 @@ class _Listeners:
 
     def __init__(
         self,
-        known: tuple[tuple[Listener, Wants], ...] = (),
+        known: tuple[tuple[object, FindListener], ...] = (),
         left_out: frozenset[type[Event]] = frozenset(),
     ) -> None:
         self.known = known
         self.left_out = left_out
-        self._by_kind: dict[type[Event], tuple[Listener, ...]] = {}
+        self.by_kind: dict[type[Event], tuple[Listener, ...]] = {}
 
-    def to(self, kind: type[Event]) -> tuple[Listener, ...]:
-        found = self._by_kind.get(kind)
-        if found is None:
-            heard = () if kind in self.left_out else self.known
-            found = tuple(listener for listener, wants in heard if wants(kind))
-            self._by_kind[kind] = found
+    def look_up(self, kind: type[Event]) -> tuple[Listener, ...]:
+        heard = () if kind in self.left_out else self.known
+        listeners = (find(kind) for _, find in heard)
+        found = self.by_kind[kind] = tuple(one for one in listeners if one is not None)
         return found
 
 
@@ -51,14 +61,19 @@ _listeners = _Listeners()
 
 def subscribe(listener: Listener, wants: Wants = lambda kind: True) -> None:
     """Call `listener` with every event of a kind that it wants; it must not block."""
-    global _listeners  # noqa: PLW0603 - see the module's docstring
-    _listeners = _Listeners((*_listeners.known, (listener, wants)), _listeners.left_out)
+    subscribe_each(listener, lambda kind: listener if wants(kind) else None)
 
 
-def unsubscribe(listener: Listener) -> None:
-    """Undo `subscribe`; an unknown listener is no error."""
+def subscribe_each(owner: object, find: FindListener) -> None:
+    """Call what `find` returns for a kind with its events; `unsubscribe` the owner."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    others = tuple(one for one in _listeners.known if one[0] != listener)
+    _listeners = _Listeners((*_listeners.known, (owner, find)), _listeners.left_out)
+
+
+def unsubscribe(owner: object) -> None:
+    """Undo `subscribe` of a listener, or `subscribe_each`; an unknown one is no error."""
+    global _listeners  # noqa: PLW0603 - see the module's docstring
+    others = tuple(one for one in _listeners.known if one[0] != owner)
     _listeners = _Listeners(others, _listeners.left_out)
 
 
@@ -76,7 +91,9 @@ def leaving_out(kinds: Collection[type[Event]]) -> Iterator[None]:
 
 def emit(event: Event) -> None:
     """Call all listeners; the failure of one is emitted as an event of its own."""
-    for listener in _listeners.to(type(event)):
+    listeners, kind = _listeners, type(event)
+    heard = listeners.by_kind.get(kind)
+    for listener in listeners.look_up(kind) if heard is None else heard:
         try:
             listener(event)
         except Exception as error:

@@ -22,7 +22,7 @@ import structlog
 from structlog.typing import EventDict, FilteringBoundLogger, WrappedLogger
 
 from docgraph.exchange.origin import Wildcard
-from docgraph.observe import subscribe, unsubscribe
+from docgraph.observe import Listener, subscribe_each, unsubscribe
 from docgraph.observe.event import Event, Level
 from docgraph.observe.events import RequestFinished, RequestRefused
 from docgraph.observe.sections import Logging
@@ -80,30 +80,33 @@ class EventLogger:
         self._handler = _LibraryHandler(self._lines)
         logging.getLogger().addHandler(self._handler)
         logging.captureWarnings(True)
-        subscribe(self.write, wants=self._is_shown)
+        subscribe_each(self, self._find_writer)
         atexit.register(self.close)
 
-    def write(self, event: Event) -> None:
-        """Write the line of an event, if the options allow it."""
-        if type(event) is RequestFinished:
-            if self._options.requests and not self._excluded.covers(event.path):
-                self._writer.put(partial(self._render_request, event, time()))
-        elif self._options.requests or not isinstance(event, RequestRefused):
-            fields = _fields(event)
-            if (trace := current.get()) is not None:
-                fields["trace_id"] = trace.id
-            self._methods[event.level](event.name, **fields)
+    def _find_writer(self, kind: type[Event]) -> Listener | None:
+        """Return what writes the line of an event, if the options allow it."""
+        if kind.level is Level.SILENT or kind in self._besides or kind.level < self._level:
+            return None
+        if kind in (RequestFinished, RequestRefused) and not self._options.requests:
+            return None
+        return self._write_request if kind is RequestFinished else self._write
 
-    def _is_shown(self, kind: type[Event]) -> bool:
-        is_wanted = kind.level is not Level.SILENT and kind not in self._besides
-        return is_wanted and kind.level >= self._level
+    def _write_request(self, event: Any) -> None:
+        if not (self._options.requests_exclude_patterns and self._excluded.covers(event.path)):
+            self._writer.put(partial(self._render_request, event, time()))
+
+    def _write(self, event: Event) -> None:
+        fields = _fields(event)
+        if (trace := current.get()) is not None:
+            fields["trace_id"] = trace.id
+        self._methods[event.level](event.name, **fields)
 
     def _render_request(self, event: RequestFinished, now: float) -> bytes:
         return self._render(None, "info", _request_fields(event, now, self._options.max_field_size))
 
     def close(self) -> None:
         """Write the queued lines and stop listening; a second call does nothing."""
-        unsubscribe(self.write)
+        unsubscribe(self)
         root = logging.getLogger()
         if self._handler in root.handlers:
             logging.captureWarnings(False)

@@ -27,7 +27,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 
-from docgraph.observe import events, subscribe, unsubscribe
+from docgraph.observe import events, subscribe_each, unsubscribe
 from docgraph.observe.engine_events import (
     CacheDropped,
     CacheLag,
@@ -120,11 +120,7 @@ class Meters:
         self._metrics["docgraph_start_time_seconds"].set(time.time())
         self._metrics["docgraph_processes"].set(1)
         self._rare["docgraph_info"].of(version, platform.python_version(), lane).set(1)
-        subscribe(self.count, wants=self._handlers.__contains__)
-
-    def count(self, event: Event) -> None:
-        """Count one event, if it is measured."""
-        self._handlers[type(event)](event)
+        subscribe_each(self, self._handlers.get)
 
     def render(self) -> bytes:
         """Render all metrics in the text format. With several processes this reads their files."""
@@ -138,7 +134,7 @@ class Meters:
 
     def close(self) -> None:
         """Stop counting."""
-        unsubscribe(self.count)
+        unsubscribe(self)
         self._flush()
 
     def _build_handlers(self) -> dict[type[Event], Callable[[Any], None]]:

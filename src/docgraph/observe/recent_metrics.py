@@ -195,10 +195,12 @@ class OperationStatistics:
         if not isinstance(event, OperationFinished):
             return
         with self._lock:
-            self._rotate()
+            if not 0 <= self._now() - self._begun < WINDOW:
+                self._rotate()
             text, name = _mask(event.text[:MAX_TEXT])
             named = (event.operation or name)[:_MAX_NAME]
-            tally = self._find((event.app, named, "" if named else text))
+            key = (event.app, named, "" if named else text)
+            tally = self._current.get(key) or self._add(key)
             tally.count += 1
             tally.failed += not event.ok
             tally.times[bisect_left(SECONDS, event.duration)] += 1
@@ -233,13 +235,10 @@ class OperationStatistics:
         self._previous = self._current if passed < 2 * WINDOW else {}
         self._current, self._begun = {}, self._now()
 
-    def _find(self, key: _OperationKey) -> OperationTally:
-        tally = self._current.get(key)
-        if tally is None:
-            if len(self._current) >= MAX_OPERATIONS:
-                key = ("", OTHERS, "")
-            tally = self._current.setdefault(key, OperationTally(key[0], key[1]))
-        return tally
+    def _add(self, key: _OperationKey) -> OperationTally:
+        if len(self._current) >= MAX_OPERATIONS:
+            key = ("", OTHERS, "")
+        return self._current.setdefault(key, OperationTally(key[0], key[1]))
 
 
 def _merge(found: dict[_OperationKey, OperationTally], tallies: Iterable[OperationTally]) -> None:

@@ -161,6 +161,7 @@ class Interceptor(Plugin, Protocol):
 
     One at `response` with `is_stable` changes equal responses to equal requests of the same caller
     in the same way. Answers that another one changes are neither cached nor sent as live queries.
+    One `only_with_attribute` concerns requests whose `exchange.attributes` have it, and no others.
     """
 
     kind: ClassVar[Kind] = Kind.INTERCEPTOR
@@ -257,7 +258,11 @@ ABSENT = Absent()
 
 
 class AuthMechanism(Plugin, Protocol):
-    """Authenticates callers; lower `priority` is tried first. Never writes to the response."""
+    """Authenticates callers; lower `priority` is tried first. Never writes to the response.
+
+    A class with an `authorization_scheme` of its own (in lower case) reads nothing but credentials
+    of that scheme in `Authorization`; it is not called for requests without.
+    """
 
     kind: ClassVar[Kind] = Kind.AUTH_MECHANISM
     security: ClassVar[bool] = True
@@ -338,7 +343,10 @@ class Decision:
 
 
 class Authorizer(Plugin, Protocol):
-    """Decides whether a request may proceed."""
+    """Decides whether a request may proceed.
+
+    An allower whose own class says that it `takes_anonymous` callers never requires a login.
+    """
 
     kind: ClassVar[Kind] = Kind.AUTHORIZER
     security: ClassVar[bool] = True

@@ -131,7 +131,7 @@ class LoadingCache(Generic[K, V]):
 
     def find(self, key: K) -> V | None:
         """Return the value that `get` would return without waiting for a load, or None."""
-        entry = self._find(key)
+        entry = self._entries.get(key) if self._ttl is None else self._find(key)
         return None if entry is None else entry[0]
 
     def peek(self, key: K) -> V | None:

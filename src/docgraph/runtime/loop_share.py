@@ -33,7 +33,8 @@ class LoopShare:
         if self._waiting or self._left <= 0:
             return False
         self._left -= size
-        self._schedule(asyncio.get_running_loop())
+        if not self._is_scheduled:
+            self._schedule(asyncio.get_running_loop())
         return True
 
     async def enter(self, size: int) -> None:
@@ -56,9 +57,8 @@ class LoopShare:
         self.waiting_size += 1
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
-        if not self._is_scheduled:
-            self._is_scheduled = True
-            loop.call_soon(self._begin_turn, loop)
+        self._is_scheduled = True
+        loop.call_soon(self._begin_turn, loop)
 
     def _begin_turn(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_scheduled = False

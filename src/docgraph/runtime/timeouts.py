@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from math import inf
-from types import TracebackType
-from typing import Final
+from types import TracebackType, coroutine
+from typing import Any, Final, TypeVar
+
+T = TypeVar("T")
 
 _TICK: Final = 0.001  # seconds: the resolution of the event loop, which may be early by a part
 
@@ -56,6 +58,31 @@ class Timeout:
         """Cancel the operation."""
         self.expired = True
         self._task.cancel()
+
+
+@coroutine
+def limit_waiting(
+    work: Coroutine[Any, Any, T], make_timeout: Callable[[], Timeout]
+) -> Generator[Any, Any, T]:
+    """Return the result of work, which gets a timeout when it waits for the first time.
+
+    Most work never waits, and nothing can interrupt it. `make_timeout` is not called then.
+    """
+    try:
+        step = work.send(None)
+        with make_timeout():
+            while True:
+                try:
+                    value = yield step
+                except BaseException as error:  # the timeout, or another cancellation
+                    step = work.throw(error)
+                else:
+                    step = work.send(value)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+    finally:
+        work.close()
 
 
 class TimeoutWheel:

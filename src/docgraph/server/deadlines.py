@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from functools import partial
 from math import inf
+from typing import Any
 
 from docgraph.exchange import Exchange
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.exchange.errors import Overloaded, PoolExhausted, StoreError, StoreUnavailable
 from docgraph.runtime.memory import AnswerBudget
-from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel, limit_waiting
 from docgraph.server.routes import Route
 
 _BRIEFLY = 1.0  # seconds: public responses do not wait long for authentication
 _GRACE = 0.1  # seconds: the store ends a lookup in time by itself, and keeps its connection
-_NEEDED = nullcontext()
 
 
 class RequestDeadlines:
@@ -38,24 +38,21 @@ class RequestDeadlines:
     def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:
         """Return the deadline from the service's limit and what is left of the waiting time."""
         spent = time.perf_counter() - exchange.started
-        patience = Patience(self._patience - spent, exchange.leave_queue)
-        patience.memory = self._memory.open()
+        patience = Patience(
+            self._patience - spent, exchange.leave_queue, False, None, self._memory.open
+        )
         limit = route.service.time_limit_ms(exchange) if route is not None else 0
         if limit <= 0:
             return Deadline(patience=patience)
         return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
 
-    def limit_authentication(self, route: Route | None) -> AbstractContextManager[None]:
+    async def ask_briefly(self, authentication: Coroutine[Any, Any, None]) -> None:
         """Limit the time of authentication on routes that answer the same to every caller."""
-        if route is None or not route.is_for_everybody:
-            return _NEEDED
-        return self._asking_briefly()
+        with suppress(StoreError, Overloaded, TimeoutError):
+            await limit_waiting(authentication, self._wait_briefly)
 
-    @contextmanager
-    def _asking_briefly(self) -> Iterator[None]:
-        unknown = (StoreError, Overloaded, TimeoutError)
-        with suppress(*unknown), self._wheel.until(time.monotonic() + _BRIEFLY):
-            yield
+    def _wait_briefly(self) -> Timeout:
+        return self._wheel.until(time.monotonic() + _BRIEFLY)
 
     def limit_authorization(self, exchange: Exchange) -> Timeout:
         """Limit the time to look up users and rules by the waiting time and the time limit."""

@@ -74,7 +74,7 @@ class RequestIds:
         Every tracing header is returned; the first listed one that exists supplies the id.
         """
         if not self._prefixes:
-            id = self.generate()
+            id = os.urandom(_ID_BYTES).hex()
             return id, [_OWN_LINE % id.encode()]
         found = {n: v for n, v in headers if n in self._prefixes and _SAFE.fullmatch(v)}
         echoed = [name for name in self._prefixes if name in found]

@@ -34,11 +34,17 @@ class Interception:
     """The interceptors by point."""
 
     def __init__(self, interceptors: Mapping[Point, Sequence[Interceptor]]) -> None:
-        self._interceptors = interceptors
+        self._interceptors = {
+            point: [(one, getattr(one, "only_with_attribute", None)) for one in found]
+            for point, found in interceptors.items()
+        }
+        self.changes_responses = bool(interceptors[Point.RESPONSE])
 
     async def run(self, point: Point, exchange: Exchange) -> Answer | None:
         """Return the answer that ends the request early, if any; at `response` the one to send."""
-        for interceptor in self._interceptors[point]:
+        for interceptor, attribute in self._interceptors[point]:
+            if attribute is not None and attribute not in exchange.attributes:
+                continue
             if interceptor.resolve(exchange):
                 answer = await interceptor.handle(exchange)
                 if answer is not None:
@@ -131,23 +137,19 @@ def check_answer(answer: object, giver: Plugin) -> Answer:
     An invalid answer is detected before the head of the response is sent, so the caller still gets
     a 500.
     """
-    if isinstance(answer, Body) and _is_usual(answer):
-        return answer
+    if (
+        type(answer) is Body
+        and type(answer.content) is bytes
+        and type(answer.media_type) is str
+        and answer.status in _STATUS
+        and (not answer.headers or _are_pairs(answer.headers))
+    ):
+        return answer  # of the common kind, which needs no further check
     flaw = _find_flaw(answer)
     if flaw is not None:
         raise TypeError(f"the {giver.kind} {giver.name!r} returned {flaw}")
     assert isinstance(answer, _ANSWERS)  # noqa: S101 - there is no flaw
     return answer
-
-
-def _is_usual(body: Body) -> bool:
-    """Return whether the answer is of the common kind, which needs no further check."""
-    return (
-        type(body.content) is bytes
-        and type(body.media_type) is str
-        and body.status in _STATUS
-        and (not body.headers or _are_pairs(body.headers))
-    )
 
 
 def _are_pairs(headers: Iterable[object]) -> bool:

@@ -11,6 +11,7 @@ as its service has parsed it. Stage 8 is `respond.py`; it handles errors as well
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import AuthenticateStage
@@ -22,6 +23,7 @@ from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Point
+from docgraph.runtime.timeouts import limit_waiting
 from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
 from docgraph.server.rate_limits import Limiter
@@ -47,24 +49,22 @@ class Pipeline:
         """Return the answer, or the response to any error."""
         route = self._routes.find(exchange.request)
         try:
-            answer = await self._run_stages(exchange, route)
+            answer = await self._run_to_service(exchange, route)
+            if answer is None:
+                try:
+                    answer = exchange.answer = await serve(exchange, route)
+                except (Exception, SystemExit) as error:
+                    answer = exchange.answer = render(error, exchange, route, self._authentication)
+                if self._interception.changes_responses:
+                    answer = await self._interception.run(Point.RESPONSE, exchange) or answer
         except (Exception, SystemExit) as error:  # `sys.exit` of a plugin would end the server
             answer = render(error, exchange, route, self._authentication)
         finally:
             if exchange.visit is not None:
                 exchange.visit.end(exchange)
-        answer.headers.extend(exchange.headers)
+        if exchange.headers:
+            answer.headers.extend(exchange.headers)
         return answer
-
-    async def _run_stages(self, exchange: Exchange, route: Route | None) -> Answer:
-        early = await self._run_to_service(exchange, route)
-        if early is not None:
-            return early
-        try:
-            exchange.answer = await serve(exchange, route)
-        except (Exception, SystemExit) as error:
-            exchange.answer = render(error, exchange, route, self._authentication)
-        return await self._interception.run(Point.RESPONSE, exchange) or exchange.answer
 
     async def _run_to_service(self, exchange: Exchange, route: Route | None) -> Answer | None:
         """Run stages 2 to 5; returns an answer if an interceptor supplies one."""
@@ -74,7 +74,9 @@ class Pipeline:
         early = await self._interception.run(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await self._authorize_request(exchange, route)
+        await limit_waiting(
+            self._examine(exchange, route), partial(self._deadlines.limit_authorization, exchange)
+        )
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
     async def readmit(
@@ -103,15 +105,24 @@ class Pipeline:
         return await self._interception.run(Point.RESPONSE, exchange)
 
     async def _authorize_request(self, exchange: Exchange, route: Route | None) -> None:
-        """Run stages 2 to 4, which answer nothing yet."""
-        with self._deadlines.limit_authorization(exchange):
-            with self._deadlines.limit_authentication(route):
+        """Run stages 2 to 4, which answer nothing yet, in limited time."""
+        limit = partial(self._deadlines.limit_authorization, exchange)
+        await limit_waiting(self._examine(exchange, route), limit)
+
+    async def _examine(self, exchange: Exchange, route: Route | None) -> None:
+        """Run stages 2 to 4: authentication, parsing and authorization."""
+        if exchange.request.method != "OPTIONS" and not exchange.is_entry:
+            if route is None or not route.is_for_everybody:
                 await self._identify(exchange)
-            if exchange.visit is not None:
-                exchange.visit.identify(exchange.account)
-            exchange.parsed = parse(exchange, route)
-            is_secured = route is None or route.secured
-            await self._admit(exchange, secured=is_secured and not exchange.is_authorized_later)
+            else:
+                await self._deadlines.ask_briefly(self._identify(exchange))
+        if exchange.visit is not None:
+            exchange.visit.identify(exchange.account)
+        parsed = exchange.parsed = parse(exchange, route)
+        is_secured = route is None or route.secured
+        if parsed is not None and parsed.is_authorized_later and exchange.is_authorized_later:
+            is_secured = False
+        await self._admit(exchange, secured=is_secured)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.pages, exchange.request.offload = self._origins, self._offload
@@ -127,8 +138,6 @@ class Pipeline:
 
     async def _identify(self, exchange: Exchange) -> None:
         """Run stage 2: authentication."""
-        if exchange.request.method == "OPTIONS" or exchange.is_entry:
-            return
         authentication = await self._authentication.authenticate(exchange)
         exchange.account = exchange.request.account = authentication.account
         if authentication.refused:

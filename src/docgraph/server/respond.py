@@ -146,7 +146,10 @@ class Responder:
 
     def _render(self, answer: Answer, exchange: Exchange, trace: list[bytes]) -> Head:
         """Render the headers that all responses have, and those of the answer."""
-        lines = [_NOSNIFF, *self._cors.find_lines(exchange.request.headers), *trace]
+        cors = self._cors.of_all
+        if cors is None:
+            cors = self._cors.find_lines(exchange.request.headers)
+        lines = [_NOSNIFF, *cors, *trace]
         head = Head(answer.status, lines)
         is_cached = is_shared = False
         for name, value in answer.headers:
@@ -284,11 +287,11 @@ class CorsPolicy:
             if allow_origins
             else _render(("Access-Control-Allow-Origin", "*"), exposed)
         )
+        # Without a list, the lines of all responses.
+        self.of_all: list[bytes] | None = None if self._listed else self._others
 
     def find_lines(self, headers: Headers) -> list[bytes]:
         """Return the lines for a request with these headers; do not change the shared list."""
-        if not self._listed:
-            return self._others
         return self._listed.get(headers.get("origin"), self._others)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -25,22 +25,20 @@ class Route:
     prefix: tuple[str, ...]
     secured: bool
     console: tuple[str, ...] | None = None
+    is_probe: bool = field(init=False)  # its service answers health checks
+    # It answers the same to every caller, so that authentication is optional.
+    is_for_everybody: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        is_same = not self.secured and getattr(self.service, "is_same_for_all", False)
+        object.__setattr__(self, "is_probe", getattr(self.service, "is_probe", False))
+        object.__setattr__(self, "is_for_everybody", is_same)
 
     def find_page(self, request: Request) -> str | None:
         """Return the path of the page for people that corresponds to this request."""
         if self.console is None:
             return None
         return encode_path((*self.console, *request.segments[len(self.prefix) :]))
-
-    @property
-    def is_probe(self) -> bool:
-        """Whether its service answers health checks."""
-        return getattr(self.service, "is_probe", False)
-
-    @property
-    def is_for_everybody(self) -> bool:
-        """Whether it answers the same to every caller, so that authentication is optional."""
-        return not self.secured and getattr(self.service, "is_same_for_all", False)
 
 
 class Routes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 from docgraph.auth.authenticate import AuthenticateStage
@@ -40,7 +40,9 @@ def parse(exchange: Exchange, route: Route | None) -> Parsed | None:
     if route is None or exchange.request.method == "OPTIONS":
         return None
     try:
-        return _check_parsed(route.service.parse(exchange), route.service)
+        parsed = route.service.parse(exchange)
+        is_usual = parsed is None or isinstance(parsed, Parsed)
+        return parsed if is_usual else _reject_parsed(parsed, route.service)
     except DocgraphError as error:
         return Parsed(error)
     except MemoryError:
@@ -69,9 +71,7 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
     return check_answer(await route.service.handle(exchange), route.service)
 
 
-def _check_parsed(parsed: object, service: Service) -> Parsed | None:
-    if parsed is None or isinstance(parsed, Parsed):
-        return parsed
+def _reject_parsed(parsed: object, service: Service) -> NoReturn:
     raise TypeError(
         f"`parse` of the service {service.name!r} returned a {type(parsed).__name__}, "
         "which is neither None nor a Parsed"

@@ -15,6 +15,7 @@ import pytest
 
 from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Takeover, Upgrade
 from docgraph.observe.engine_events import CallersLimited, RequestLimited
+from docgraph.observe.events import RequestFinished
 from docgraph.plugins.kinds import Service as PluginService
 from docgraph.runtime import Buckets
 from docgraph.server.builtin import BUILTIN
@@ -419,6 +420,28 @@ async def test_what_goes_on_for_long_counts_as_a_request_and_holds_no_place(
 
     assert b'RateLimit: "guests";r=1;t=1\r\n' in await limited.there(work())
     assert [(await get()).status for _ in range(2)] == [200, 429]
+
+
+async def test_callers_who_share_a_connection_of_a_proxy_have_their_own_shares(
+    limited: Service, address: str
+) -> None:
+    """Whose request it is, is found for each of them."""
+    other = next(_addresses)
+
+    async def work() -> list[tuple[int, str | None]]:
+        peer, seen = Peer(limited.client._transport.state), []  # type: ignore[attr-defined]
+        for one in (address, other, address, address, other):
+            answer = await peer.ask(build_request("GET", "/whoami", x_forwarded_for=one))
+            seen.append((answer.status, answer["ratelimit"]))
+        peer.leave()
+        return seen
+
+    with listening(RequestFinished) as finished:
+        seen = await limited.there(work())
+
+    assert [status for status, _ in seen] == [200, 200, 200, 429, 200]
+    assert [event.client for event in finished] == [address, other, address, address, other]
+    assert [share for _, share in seen[:2]] == ['"guests";r=1;t=1'] * 2
 
 
 async def test_a_handshake_over_the_limit_is_refused(limited: Service, address: str) -> None:

@@ -169,3 +169,19 @@ async def test_a_requirement_that_changes_its_mind_does_not_lift_a_veto() -> Non
     answers = iter([True, False, False])
     registry = build(lambda request: True, lambda request: True, lambda request: next(answers))
     assert await decide(registry, make_exchange(account=None)) == 401
+
+
+async def test_predicates_that_are_registered_later_count() -> None:
+    """An authorizer without predicates is not called; with the first one it is."""
+    registry = ACLRegistry()
+    registry.register_allow(lambda request: True)
+    authorization, exchange = authorize(registry), make_exchange(account=None)
+    assert await authorization.find_veto(exchange) is None
+    assert (await authorization.find_approval(exchange, secured=True)).allowed
+
+    registry.register_authentication_requirement(lambda request: True)
+    assert not (await authorization.find_approval(exchange, secured=True)).allowed
+    registry.register_veto(lambda request: True)
+    with pytest.raises(Unauthenticated):
+        await authorization.find_veto(exchange)
+    assert await authorization.find_veto(make_exchange(account=ADA)) is not None

@@ -15,10 +15,10 @@ from docgraph.access.rulebook import Ignored, RuleBook, RuleSet
 from docgraph.access.sections import Acl
 from docgraph.codec import decode
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import Account, Exchange
+from docgraph.exchange import Account, Exchange, Headers
 from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe.events import PluginFailed
-from docgraph.plugins.kinds import VariableResolver
+from docgraph.plugins.kinds import Decision, VariableResolver
 from docgraph.runtime import LruDict
 from docgraph.variables import Resolvers
 from tests.http.harness import listening
@@ -339,3 +339,25 @@ async def test_rules_of_the_file_come_first_within_those_for_roles(
     """Decision 61: a public rule of the file never replaces a rule for a role."""
     book = make_file_first(first_role_wins)
     assert await matched(book, make_exchange(account=account)) == expected
+
+
+async def test_what_two_authorizers_ask_is_found_once_and_never_outlives_its_cause() -> None:
+    source = Rules(rule("1", "editor", mongo={"readFilter": {"a": 1}}))
+    book = make_book(source, Rules(rule("2", "reader", when="equals(%{i,x-room}, 'b')")))
+    exchange = make_exchange(account=EDITOR)
+
+    async def decide() -> Decision:
+        return await book.decide(exchange, RuleOrigin.DATABASE, "dbAclAuthorizer")
+
+    first = await decide()
+    assert (await decide()).permission is first.permission
+    source.set = RuleSet([rule("1", "editor", mongo={"readFilter": {"a": 2}})])
+    changed = (await decide()).permission
+    assert changed is not None
+    assert changed.read_filter == {"a": 2}
+
+    exchange.account = Account("ann", ("reader",))
+    assert not (await decide()).allowed
+    exchange.request.headers = Headers.of(x_room="b")
+    assert (await decide()).allowed
+    assert replace(exchange, account=EDITOR).rule_match is None

@@ -85,3 +85,16 @@ async def test_every_mechanism_offers_its_challenge_once() -> None:
 async def test_the_challenge_can_be_left_out(exchange: Exchange) -> None:
     error = AuthenticateStage([make_mechanism(ABSENT, "Basic")]).challenge(exchange)
     assert (error.status, error.headers) == (401, ())
+
+
+async def test_a_mechanism_of_another_scheme_is_not_called_unless_it_extends_one() -> None:
+    """A class that extends a mechanism may read other credentials."""
+    basic = make_mechanism(Accepted(Account("ada")))
+    type(basic).authorization_scheme = "basic"
+    extended = type("Extended", (type(basic),), {})()
+
+    assert await AuthenticateStage([basic]).authenticate(make_exchange()) == Authentication()
+    accepted = Authentication(Account("ada"))
+    given = make_exchange(authorization="Basic abc")
+    assert await AuthenticateStage([basic]).authenticate(given) == accepted
+    assert await AuthenticateStage([extended]).authenticate(make_exchange()) == accepted

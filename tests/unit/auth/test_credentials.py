@@ -258,3 +258,10 @@ def test_secrets_do_not_stand_in_representations() -> None:
     assert "secret" not in repr(BasicCredentials("ada", "secret"))
     assert "secret" not in repr(BearerToken("secret"))
     assert "secret" not in repr(Credentials("basic", "secret"))
+
+
+def test_credentials_are_read_once_and_those_of_other_fields_are_others() -> None:
+    headers = make_headers("Bearer a")
+
+    assert read_credentials(headers) is read_credentials(headers)
+    assert read_credentials(headers.without("authorization")) is None

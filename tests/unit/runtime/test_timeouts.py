@@ -8,7 +8,7 @@ from math import inf
 
 import pytest
 
-from docgraph.runtime.timeouts import Timeout, TimeoutWheel
+from docgraph.runtime.timeouts import Timeout, TimeoutWheel, limit_waiting
 from tests.clock import Clock
 
 pytestmark = pytest.mark.anyio
@@ -92,3 +92,70 @@ async def test_the_timer_ends_what_is_late_by_itself() -> None:
 
     assert await asyncio.wait_for(task, 30) == "ended"
     assert wheel._timer is None
+
+
+def refuse_timeout() -> Timeout:
+    raise AssertionError("a timeout for work that does not wait")
+
+
+async def test_work_that_does_not_wait_gets_no_timeout() -> None:
+    async def answer() -> str:
+        return "done"
+
+    async def fail() -> None:
+        raise ValueError("mine")
+
+    assert await limit_waiting(answer(), refuse_timeout) == "done"
+    with pytest.raises(ValueError, match="mine"):
+        await limit_waiting(fail(), refuse_timeout)
+
+
+async def test_work_that_waits_ends_in_time_or_is_late() -> None:
+    clock = Clock(0.0)
+    wheel = TimeoutWheel(clock)
+    turn: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    ended = []
+
+    async def wait(for_what: asyncio.Future[str]) -> str:
+        try:
+            await asyncio.sleep(0)
+            return await for_what
+        finally:
+            ended.append(for_what)
+
+    late, early = (
+        asyncio.create_task(limit_waiting(wait(one), lambda: wheel.until(1.0)))
+        for one in (asyncio.get_running_loop().create_future(), turn)
+    )
+    await asyncio.sleep(0)
+    turn.set_result("mine")
+    assert await early == "mine"
+
+    clock.now = 1.0
+    wheel.expire()
+
+    with pytest.raises(TimeoutError):
+        await late
+    assert len(ended) == 2
+    assert late.cancelling() == 0
+    wheel.close()
+
+
+async def test_work_hears_that_its_caller_has_left() -> None:
+    wheel, heard = TimeoutWheel(Clock(0.0)), asyncio.Event()
+
+    async def wait() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            heard.set()
+            raise
+
+    task = asyncio.create_task(limit_waiting(wait(), lambda: wheel.until(9.0)))
+    await asyncio.sleep(0)
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert heard.is_set()
+    wheel.close()

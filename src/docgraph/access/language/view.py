@@ -51,22 +51,28 @@ class RequestView:
     the path that is really served. Large bodies are inspected in a thread.
     """
 
-    __slots__ = ("_known", "_resolvers", "bound", "data", "exchange", "request", "segments")
+    __slots__ = (
+        "_known",
+        "_resolvers",
+        "bound",
+        "data",
+        "exchange",
+        "request",
+        "resource",
+        "segments",
+    )
 
     def __init__(self, exchange: Exchange, resolvers: Resolvers) -> None:
         parsed = exchange.parsed
         self.exchange = exchange
         self.request = exchange.request
         self.data = parsed if isinstance(parsed, DataRequest) else None
+        # The resource that a request to the REST API addresses.
+        self.resource: Resource | None = None if self.data is None else self.data.resource
         self.segments = exchange.request.segments if self.data is None else self.data.segments
         self.bound: dict[str, Any] = {}
         self._known: dict[str, Any] = {}
         self._resolvers = resolvers
-
-    @property
-    def resource(self) -> Resource | None:
-        """The resource that a request to the REST API addresses."""
-        return None if self.data is None else self.data.resource
 
     @property
     def is_retyped(self) -> bool:

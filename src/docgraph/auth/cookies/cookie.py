@@ -383,14 +383,15 @@ class CookieClearer(Interceptor):
     description: ClassVar[str] = "clears an authentication cookie that is not valid any more"
     point: ClassVar[Point] = Point.AFTER_AUTH
     priority: ClassVar[int] = 5
+    only_with_attribute: ClassVar[str] = _REJECTED  # set by the handler
 
     def __init__(self, config: PluginConfig, cookie: AuthCookieSetter) -> None:
         self.config = config
         self._cleared = ("Set-Cookie", Cookie(cookie).clear())
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Return whether the handler has rejected a cookie."""
-        return _REJECTED in exchange.attributes and not exchange.is_entry
+        """Return whether the request had the cookie itself."""
+        return not exchange.is_entry
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Add the header; never ends the request."""

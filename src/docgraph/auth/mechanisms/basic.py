@@ -38,6 +38,7 @@ class BasicMechanism(AuthMechanism):
     description: ClassVar[str] = "Authorization: Basic with user id and password"
     enabled_by_default: ClassVar[bool] = True
     priority: ClassVar[int] = 20
+    authorization_scheme: ClassVar[str] = "basic"
     Config = BasicAuthMechanism
 
     def __init__(self, config: BasicAuthMechanism, registry: PluginRegistry) -> None:
@@ -109,6 +110,7 @@ class TokenBasicMechanism(AuthMechanism):
     description: ClassVar[str] = "Authorization: Basic with user id and token"
     enabled_by_default: ClassVar[bool] = True
     priority: ClassVar[int] = 10
+    authorization_scheme: ClassVar[str] = "basic"
     Config = TokenBasicAuthMechanism
 
     def __init__(

@@ -54,6 +54,7 @@ class DigestMechanism(AuthMechanism):
     description: ClassVar[str] = "Authorization: Digest"
     enabled_by_default: ClassVar[bool] = False
     priority: ClassVar[int] = 30
+    authorization_scheme: ClassVar[str] = "digest"
     Config = DigestAuthMechanism
 
     def __init__(  # noqa: PLR0913 - the providers

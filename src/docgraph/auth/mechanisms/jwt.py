@@ -64,6 +64,7 @@ class JwtMechanism(AuthMechanism):
     description: ClassVar[str] = "Authorization: Bearer with a JSON Web Token"
     enabled_by_default: ClassVar[bool] = False
     priority: ClassVar[int] = 40
+    authorization_scheme: ClassVar[str] = "bearer"
     Config = JwtAuthenticationMechanism
 
     def __init__(

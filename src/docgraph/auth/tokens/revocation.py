@@ -61,6 +61,7 @@ class Revocations:
         self._store = store
         self._db = db
         self._generations = generations
+        self._read_generation = generations.reader("tokens")
         self._clock = store.clock
         self._wall = wall
         self._measure = measure
@@ -175,7 +176,7 @@ class Revocations:
     @property
     def is_behind(self) -> bool:
         """Whether another worker of this instance has revoked something since the last read."""
-        return self._read_until is None or self._generations.read("tokens") != self._seen
+        return self._read_until is None or self._read_generation() != self._seen
 
     async def keep_up(self) -> None:
         """Read new marks, if there may be any; a database failure changes nothing."""

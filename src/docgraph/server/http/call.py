@@ -16,7 +16,7 @@ from docgraph.server.http.framing import RequestHead
 from docgraph.server.http.message_bodies import IncomingBody
 from docgraph.server.respond import Head, phrase_of
 
-_SWITCHING = 101
+SWITCHING = 101
 _BODILESS = frozenset((204, 304))
 _COPIED = 64 * 1024  # up to this size one write is cheaper than avoiding a copy
 _STATUS_LINES = {
@@ -33,6 +33,12 @@ class OpenSocket(Socket, Protocol):
         """Close the WebSocket because the service failed."""
 
 
+class CurrentDate(Protocol):
+    """What all connections share, as a call sees it."""
+
+    date: bytes  # the line of the date
+
+
 class Wire(Protocol):
     """The connection, as a call sees it."""
 
@@ -40,13 +46,16 @@ class Wire(Protocol):
     is_writable: bool
     is_for_probes: bool
     address: str
+    is_proxied: bool  # the peer is a trusted proxy: each request may be of another client
+    admitted: Headers | None  # fields whose host was checked; those of another request are others
+
+    @property
+    def state(self) -> CurrentDate:
+        """What all connections share."""
+        ...
 
     def write(self, data: bytes) -> None:
         """Send; the transport buffers what the peer does not read."""
-
-    def render_date(self) -> bytes:
-        """Return the line of the date."""
-        ...
 
     async def wait_writable(self) -> None:
         """Wait until the peer has read most of what was written."""
@@ -156,14 +165,9 @@ class HttpCall:
                 self.wire.write(b"0\r\n\r\n")
             self._complete()
 
-    @property
-    def is_stream(self) -> bool:
-        """Whether the response lasts until the client disconnects: events, a WebSocket."""
-        return self.is_endless or self.status == _SWITCHING
-
     def open_socket(self, head: Head) -> OpenSocket:
         """Accept the handshake of a WebSocket."""
-        self.status = _SWITCHING
+        self.status = SWITCHING
         self.is_answered = True
         if self.on_stream is not None:
             self.on_stream()
@@ -182,7 +186,7 @@ class HttpCall:
             incoming.expects_continue = False
         if head.closes:
             self.keep_alive = False
-        lines = [_STATUS_LINES[head.status], self.wire.render_date(), *head.lines]
+        lines = [_STATUS_LINES[head.status], self.wire.state.date, *head.lines]
         if request.method == "HEAD" or head.status in _BODILESS:
             self._is_bodiless = True
         elif head.length is not None:

@@ -60,7 +60,7 @@ class ConnectionLimits:
         cells: Cells | None = None,
         worker: int = 0,
     ) -> None:
-        self._proxies = proxies
+        self.trusts = proxies.trusts
         self._cells = make_cells() if cells is None else cells
         self._start = worker * ROW
         # By `Admitted`: the total limit, and the limit of one address.
@@ -74,9 +74,7 @@ class ConnectionLimits:
         for kind in (Admitted.ALL, Admitted.PROBES):
             total, of_address = self._bounds[kind]
             # A proxy has the connections of all its callers; a Unix socket has no address.
-            is_exempt = kind is Admitted.ALL and (
-                address in ("", UNIX) or self._proxies.trusts(address)
-            )
+            is_exempt = kind is Admitted.ALL and (address in ("", UNIX) or self.trusts(address))
             places = self._find_places(kind, address)
             if self._sum(places[0]) < total and (
                 is_exempt or min(map(self._sum, places[1:])) < of_address

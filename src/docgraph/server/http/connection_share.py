@@ -24,6 +24,7 @@ class ConnectionShare:
     def __init__(self, cells: Cells | None = None, worker: int = 0) -> None:
         self._cells = cells
         self._start = worker * ROW
+        self.is_shared = cells is not None  # there are other workers
         self._count = 0
         self._next_shed = 0.0
 

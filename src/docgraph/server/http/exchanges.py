@@ -48,7 +48,7 @@ from docgraph.runtime.loop_share import LoopShare
 from docgraph.server.fields import RequestIds
 from docgraph.server.host_gate import HostGate
 from docgraph.server.http.bridge import Bridge
-from docgraph.server.http.call import HttpCall
+from docgraph.server.http.call import SWITCHING, HttpCall
 from docgraph.server.http.message_bodies import IncomingBody
 from docgraph.server.proxies import TrustedProxies
 from docgraph.server.respond import SMALLEST, Responder, check_accepts_compression
@@ -157,7 +157,8 @@ class Exchanges:
                 call.error = flaw.code
                 answer = self._application.render_error(flaw, exchange)
             await self._respond(answer, call, exchange, trace)
-            if self._hold(exchange):
+            patience = exchange.deadline.patience
+            if patience is not None and patience.memory is not None and patience.memory.size:
                 await self._await_reader(call)
         except asyncio.CancelledError:
             call.close()  # unless the client has disconnected
@@ -168,22 +169,17 @@ class Exchanges:
         except Exception as error:
             await self._fail(error, call, exchange, trace)
         finally:
-            self._leave(call)  # the client may disconnect between the queue and the work
-            self._hold(exchange, 0)
+            if call.has_place:  # the client may disconnect between the queue and the work
+                self._leave(call)
+            patience = exchange.deadline.patience
+            if patience is not None and patience.memory is not None:
+                patience.memory.shrink(0)
             self._finish(exchange, call)
-            call.close()
+            if not call.is_answered:
+                call.close()
             call.exchange = None  # a cycle would wait for the garbage collector
             self.tasks.discard(call.task)
             call.task = None  # it has the exception whose traceback leads back here
-
-    def _hold(self, exchange: Exchange, size: int | None = None) -> int:
-        """Hold at most so many bytes of memory for the answer; return how many are held."""
-        patience = exchange.deadline.patience
-        if patience is None or patience.memory is None:
-            return 0
-        if size is not None and patience.memory.size:
-            patience.memory.shrink(size)
-        return patience.memory.size
 
     async def _await_reader(self, call: HttpCall) -> None:
         """Wait until the client has read most of a large answer, which is in memory until then.
@@ -211,8 +207,10 @@ class Exchanges:
 
     def _open(self, call: HttpCall, id: str) -> tuple[Exchange, DocgraphError | None]:
         """Return the exchange; and the error of an invalid request."""
-        head, headers = call.request, call.headers
-        connection = self._find_connection(call, headers)
+        head, headers, wire = call.request, call.headers, call.wire
+        connection, is_usual = wire.connection, head.version == "1.1" and not call.is_handshake
+        if wire.is_proxied or not is_usual:
+            connection = self._find_connection(call, headers)
         incoming = call.incoming
         if incoming is not None and not incoming.is_complete and connection.client is not None:
             incoming.address = group_address(connection.client[0])
@@ -225,8 +223,10 @@ class Exchanges:
                 body=None if incoming is None else partial(self._read_body, call, incoming, id),
                 connection=connection,
             )
-            known = call.wire.connection
-            self._hosts.check(headers.get("host"), known, self._listeners[known.scheme])
+            if headers is not wire.admitted:  # fields of another request on this connection
+                known = wire.connection
+                self._hosts.check(headers.get("host"), known, self._listeners[known.scheme])
+                wire.admitted = headers
         except DocgraphError as error:
             path = cut_unreadable(head.path)
             request = Request(head.method, path, headers=headers, connection=connection)
@@ -237,8 +237,6 @@ class Exchanges:
     def _find_connection(self, call: HttpCall, headers: Headers) -> Connection:
         """Return the peer of the connection, adjusted for proxies, old clients and WebSockets."""
         known = call.wire.connection
-        if not self._proxies and not call.is_handshake and call.request.version == "1.1":
-            return known
         client, scheme = self._proxies.resolve(known.client, known.scheme, headers)
         return replace(
             known,
@@ -269,12 +267,11 @@ class Exchanges:
         try:
             answer = await self._application.answer(exchange)
         finally:
-            self._leave(call)
+            if call.has_place:
+                self._leave(call)
         if exchange.error == Overloaded.code:
             self._reject(call)
             self._shed_until = monotonic() + _SHEDDING_SECONDS
-        if not (isinstance(answer, Stream) and answer.is_bounded):  # it is still being built
-            self._hold(exchange, len(answer.content) if isinstance(answer, Body) else 0)
         return answer
 
     async def _read_body(
@@ -329,6 +326,10 @@ class Exchanges:
     async def _respond(
         self, answer: Answer, call: HttpCall, exchange: Exchange, trace: list[bytes]
     ) -> None:
+        patience = exchange.deadline.patience
+        is_being_built = isinstance(answer, Stream) and answer.is_bounded
+        if patience is not None and patience.memory is not None and not is_being_built:
+            patience.memory.shrink(len(answer.content) if isinstance(answer, Body) else 0)
         if isinstance(answer, Body):
             if len(answer.content) >= SMALLEST:
                 answer = await self._responder.encode(answer, exchange)
@@ -413,7 +414,7 @@ class Exchanges:
             RequestFinished(
                 request_id=exchange.id,
                 method=request.method,
-                path=request.path,
+                path="/" + "/".join(request.segments),
                 status=call.status or _CLIENT_GONE,
                 duration=perf_counter() - exchange.started,
                 bytes_out=call.sent,
@@ -425,7 +426,7 @@ class Exchanges:
                 entries=exchange.entries,
                 error=call.error or exchange.error,
                 aborted=call.is_aborted,
-                endless=call.is_stream,
+                endless=call.is_endless or call.status == SWITCHING,
                 trace=trace,
             )
         )

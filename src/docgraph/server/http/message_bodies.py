@@ -230,7 +230,7 @@ class IncomingBody:
     _data: bytes | bytearray = b""  # not read yet
     _waiter: asyncio.Future[None] | None = None
     _enough = 0  # the reader is woken when more than so many bytes are received
-    _is_counted = False
+    is_counted = False
     _is_dropped = False
 
     def __init__(
@@ -257,7 +257,7 @@ class IncomingBody:
             self._data += data
         else:
             self._data = bytearray(self._data + data)
-        if self._is_counted:
+        if self.is_counted:
             self._bodies.grow(self, len(data))
         if self._waiter is None:
             return len(self._data) > _HIGH_WATER
@@ -265,19 +265,17 @@ class IncomingBody:
             self._wake()
         return False
 
-    def finish(self) -> None:
-        """Mark the body as complete."""
-        self.is_complete = True
-        if self._is_counted:
-            self._uncount()
-            self._wake()
+    def uncount(self) -> None:
+        """Tell the reader who waits for the body that it is complete."""
+        self._forget()
+        self._wake()
 
     def fail(self, error: DocgraphError) -> None:
         """End the body with an error, which its reader raises; the first one counts."""
         if self.failure is None and not self.is_complete:
             self.failure = error
             self._data = b""
-            self._uncount()
+            self._forget()
             self._wake()
 
     def hold(self) -> None:
@@ -292,7 +290,7 @@ class IncomingBody:
         """Discard the body: it will not be read."""
         self._is_dropped = True
         self._data = b""
-        self._uncount()
+        self._forget()
 
     @property
     def is_drainable(self) -> bool:
@@ -321,14 +319,14 @@ class IncomingBody:
         if self.failure is not None:
             raise self.failure
         data, self._data = bytes(self._data), b""
-        if self._is_counted:
+        if self.is_counted:
             self._bodies.grow(self, -len(data))
         return data
 
     async def _wait(self, enough: int) -> None:
         self._source.await_body(self)
-        if not self._is_counted:
-            self._is_counted = True
+        if not self.is_counted:
+            self.is_counted = True
             self._bodies.enter(self, len(self._data))
             if self.failure is not None:  # the budget has no room for it at all
                 return
@@ -343,7 +341,7 @@ class IncomingBody:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _uncount(self) -> None:
-        if self._is_counted:
-            self._is_counted = False
+    def _forget(self) -> None:
+        if self.is_counted:
+            self.is_counted = False
             self._bodies.leave(self)

@@ -39,7 +39,8 @@ class HttpProtocol(asyncio.Protocol):
     _stall: StallWatch
 
     def __init__(self, state: ProcessState, loop: asyncio.AbstractEventLoop) -> None:
-        self._state = state
+        self.state = state
+        self.admitted: Headers | None = None
         self._loop = loop
         self._limits = state.limits
         self._reader = RequestReader(self, state.limits)
@@ -69,7 +70,8 @@ class HttpProtocol(asyncio.Protocol):
         self.connection = describe_peer(transport)
         self.address = self.connection.client[0] if self.connection.client else ""
         self._stall = StallWatch(transport, self._limits.write_time)
-        admitted = self._state.admit(self)
+        self.is_proxied = self.state.trusts(self.address)
+        admitted = self.state.admit(self)
         self.is_for_probes = admitted is Admitted.PROBES
         longest = _PROBE_TIME if self.is_for_probes else inf
         self._enter(Phase.NEW, min(self._limits.header_time, longest))
@@ -81,19 +83,19 @@ class HttpProtocol(asyncio.Protocol):
             return
         if admitted is Admitted.NOTHING:
             self._reject(Overloaded("too many connections", bound="connections"))
-            if self._state.count_refused() > self._limits.lingering:
+            if self.state.count_refused() > self._limits.lingering:
                 transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the work for a client that disconnected."""
-        self._state.release(self)
-        self._state.resting.leave(self)
+        self.state.release(self)
+        self.state.resting.leave(self)
         self._ignores_input = True
         self._backlog = b""
         self._waiting.clear()
         active, self._active = self._active, None
         if active is not None:
-            self._state.exchanges.give_up(active)
+            self.state.exchanges.give_up(active)
         elif self._incoming is not None:
             self._incoming.drop()
         self.resume_writing()
@@ -117,7 +119,7 @@ class HttpProtocol(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Wait with writing: the peer reads more slowly than we write."""
         self.is_writable = False
-        self._state.unread.enter(self)
+        self.state.unread.enter(self)
         if self._writable is None:
             self._writable = asyncio.Event()
         self._writable.clear()
@@ -126,7 +128,7 @@ class HttpProtocol(asyncio.Protocol):
         """Continue to write: the peer has read, or has disconnected."""
         self._stall.reset()
         self.is_writable = True
-        self._state.unread.leave(self)
+        self.state.unread.leave(self)
         if self._writable is not None:
             self._writable.set()
         if self._active is None and self._waiting and not self._is_resting:
@@ -162,7 +164,9 @@ class HttpProtocol(asyncio.Protocol):
             self._is_reading = True
             self.transport.resume_reading()
 
-    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
+    def on_request(
+        self, head: RequestHead, headers: Headers, *, keep_alive: bool
+    ) -> IncomingBody | None:
         """Answer a request whose head is complete, after the requests before it.
 
         It also waits until the client has read the previous answer: a client that does not read
@@ -172,16 +176,19 @@ class HttpProtocol(asyncio.Protocol):
         self._incoming = self._held_at = None
         if head.length != 0:
             self._incoming = IncomingBody(
-                self, self._state.bodies, head.length, expects_continue=head.expects_continue
+                self, self.state.bodies, head.length, expects_continue=head.expects_continue
             )
-        keep_alive = keep_alive and not self._state.is_leaving and not self.is_for_probes
-        if keep_alive and not self._is_busy and self._state.share.must_shed():
+        state, is_free = self.state, self._active is None and not self._waiting
+        keep_alive = keep_alive and not state.is_leaving and not self.is_for_probes
+        if keep_alive and is_free and state.share.is_shared and state.share.must_shed():
             keep_alive = False
         call = self._last = HttpCall(self, head, headers, self._incoming, keep_alive=keep_alive)
         if self._active is None and self.is_writable:
-            self._start(call)
+            self._active = call
+            state.exchanges.start(call)
         else:
             self._waiting.append(call)
+        return self._incoming
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """Accept a WebSocket handshake; return False if earlier requests are not answered yet."""
@@ -194,15 +201,17 @@ class HttpProtocol(asyncio.Protocol):
         self._start(self._last)
         return True
 
-    def on_body(self, data: bytes) -> None:
-        """Pass on the next part of a body."""
-        if self._incoming is not None and self._incoming.feed(data):
-            self._pause_reading()
+    def on_body_full(self) -> None:
+        """Read no more of a body until its reader asks for it."""
+        self._pause_reading()
 
     def on_request_end(self) -> None:
         """Complete a body."""
-        if self._incoming is not None:
-            self._incoming.finish()
+        incoming = self._incoming
+        if incoming is not None:
+            incoming.is_complete = True
+            if incoming.is_counted:
+                incoming.uncount()
         if self._phase is Phase.DRAIN:
             self._enter(Phase.IDLE, self._limits.idle_time)
         elif self._phase is Phase.BODY:
@@ -213,11 +222,7 @@ class HttpProtocol(asyncio.Protocol):
         if not self.transport.is_closing():
             self.transport.write(data)
             if not self.is_writable:
-                self._state.unread.update(self)
-
-    def render_date(self) -> bytes:
-        """Return the `Date` header line."""
-        return self._state.date
+                self.state.unread.update(self)
 
     async def wait_writable(self) -> None:
         """Wait until the peer has read most of what was written."""
@@ -267,10 +272,10 @@ class HttpProtocol(asyncio.Protocol):
         if not call.keep_alive:
             self._end()
             return
-        if call.is_refused and not self._state.is_leaving and self._phase is not Phase.LINGER:
+        if call.is_refused and not self.state.is_leaving and self._phase is not Phase.LINGER:
             self._is_resting = True
             self._pause_reading()
-            self._state.resting.enter(self, self._loop)
+            self.state.resting.enter(self, self._loop)
         else:
             self.go_on()
 
@@ -290,8 +295,10 @@ class HttpProtocol(asyncio.Protocol):
             if self._reader.in_body:
                 self._enter(Phase.DRAIN, self._limits.header_time)
             else:
-                self._enter(Phase.IDLE, self._limits.idle_time)
-        self._read_on()
+                self._phase = Phase.IDLE
+                self._expires = self._loop.time() + self._limits.idle_time
+        if self._backlog or not self._is_reading:
+            self._read_on()
 
     @property
     def _is_busy(self) -> bool:
@@ -312,9 +319,9 @@ class HttpProtocol(asyncio.Protocol):
 
     def open_socket(self, call: HttpCall, head: Head) -> WebSocket:
         """Replace HTTP by WebSocket on this connection."""
-        socket = open_websocket(self._state, self.transport, call, head)
+        socket = open_websocket(self.state, self.transport, call, head)
         self._active = None
-        self._state.hand_over(self, socket)
+        self.state.hand_over(self, socket)
         self.transport.set_protocol(socket)
         self._resume_reading()
         if self._backlog:
@@ -323,7 +330,7 @@ class HttpProtocol(asyncio.Protocol):
 
     def _start(self, call: HttpCall) -> None:
         self._active = call
-        self._state.exchanges.start(call)
+        self.state.exchanges.start(call)
 
     def cut(self) -> None:
         """End the connection: a response on it is incomplete."""
@@ -347,8 +354,8 @@ class HttpProtocol(asyncio.Protocol):
         if self._is_busy:
             self._deferred = error
             return
-        head, content = self._state.refusals.render(error, self.address, self._reader)
-        self.write(render_head(head, self._state.date) + content)
+        head, content = self.state.refusals.render(error, self.address, self._reader)
+        self.write(render_head(head, self.state.date) + content)
         self._linger()
 
     def _end(self) -> None:
@@ -381,7 +388,7 @@ class HttpProtocol(asyncio.Protocol):
     def shutdown(self) -> None:
         """Answer the requests that were sent by now, then close."""
         if self._is_resting:
-            self._state.resting.leave(self)
+            self.state.resting.leave(self)
             self.go_on()
         if self._active is not None and self._active.is_endless:
             self._active.stop()

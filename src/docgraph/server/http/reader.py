@@ -32,18 +32,29 @@ SLICE = 4096
 _CHUNK_OVERHEAD = 16 * 1024  # bytes of chunk framing and trailers beside 8 per byte of content
 
 
+class BodySink(Protocol):
+    """What takes the parts of a body."""
+
+    def feed(self, data: bytes) -> bool:
+        """Take the next part; return whether to pause."""
+        ...
+
+
 class RequestListener(Protocol):
     """Listener of a `RequestReader`: receives heads and bodies in the order of the bytes."""
 
-    def on_request(self, head: RequestHead, headers: Headers, *, keep_alive: bool) -> None:
-        """Receive a complete head; its body follows."""
+    def on_request(
+        self, head: RequestHead, headers: Headers, *, keep_alive: bool
+    ) -> BodySink | None:
+        """Receive a complete head; return what takes its body, None for one without."""
+        ...
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """Receive the handshake of a WebSocket; return whether it is accepted as one."""
         ...
 
-    def on_body(self, data: bytes) -> None:
-        """Receive the next part of the body."""
+    def on_body_full(self) -> None:
+        """Learn that no more of the body should be read until it is asked for."""
 
     def on_request_end(self) -> None:
         """Learn that the body is complete."""
@@ -74,6 +85,7 @@ class RequestReader:
         "_listener",
         "_most_fed",
         "_parser",
+        "_sink",
         "headers",
         "in_body",
         "in_head",
@@ -86,6 +98,7 @@ class RequestReader:
         self._most_fed = limits.headers_size + limits.url_size + 2 * SLICE
         self._parser = self._new_parser()
         self._last: _Read | None = None
+        self._sink: BodySink | None = None  # of the request that was read last
         self._follows = False  # whether the data that is fed began with another request
         self._is_gleaned = False
         self._fed = 0  # bytes of an unfinished head or chunk size that the parser holds
@@ -124,6 +137,7 @@ class RequestReader:
         """Drop the references back to this object: a cycle would wait for the garbage collector."""
         if self._parser is not _UNUSED:
             self._parser = _UNUSED
+            self._sink = None
             del self._listener
 
     def _new_parser(self) -> httptools.HttpRequestParser:
@@ -174,8 +188,21 @@ class RequestReader:
             self.headers.append((name.lower(), value.rstrip(b" \t")))  # RFC 9110 5.5
 
     def on_headers_complete(self) -> None:
-        """Check the complete head and pass it on."""
-        _, head, headers = self._last = self._check_head()
+        """Check the complete head and pass it on; one like the last one was checked before."""
+        method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
+        last, target, raw = self._last, self.target, self.headers
+        if (
+            last is None
+            or last.headers.raw != raw
+            or last.target != target
+            or last.head.method != method
+            or last.head.version != version
+        ):
+            if self._is_large():
+                check_size(target, raw, self._limits)
+            head = read_head(method, version, target, raw)
+            last = self._last = _Read(target, head, Headers.of_lower_case(raw))
+        _, head, headers = last
         self.in_head = False
         if self._parser.should_upgrade():
             if wants_websocket(self.headers):
@@ -184,24 +211,7 @@ class RequestReader:
         self.in_body = True
         self._content = self._framing = 0
         keep_alive = head.version == "1.1" and self._parser.should_keep_alive()
-        self._listener.on_request(head, headers, keep_alive=keep_alive)
-
-    def _check_head(self) -> _Read:
-        """Return the checked head; one that equals the previous one of the connection is cached."""
-        method, version = self._parser.get_method().decode("ascii"), self._parser.get_http_version()
-        last, target = self._last, self.target
-        if (
-            last is not None
-            and last.headers.raw == self.headers
-            and last.target == target
-            and last.head.method == method
-            and last.head.version == version
-        ):
-            return last
-        if self._is_large():
-            check_size(target, self.headers, self._limits)
-        head = read_head(method, version, target, self.headers)
-        return _Read(target, head, Headers.of_lower_case(self.headers))
+        self._sink = self._listener.on_request(head, headers, keep_alive=keep_alive)
 
     def on_chunk_header(self) -> None:
         """Count a chunk."""
@@ -214,7 +224,8 @@ class RequestReader:
         self._content += len(data)
         if self._content > self._limits.body_size:
             raise BodyTooLarge(f"the body is larger than {self._limits.body_size} bytes")
-        self._listener.on_body(data)
+        if self._sink is not None and self._sink.feed(data):
+            self._listener.on_body_full()
 
     def on_message_complete(self) -> None:
         """Complete the request."""

@@ -122,6 +122,7 @@ class ProcessState:
         self.date = b""
         self.is_leaving = False  # stopping: responses close their connections
         self._connection_limits = connection_limits
+        self.trusts = connection_limits.trusts  # whether an address is that of a trusted proxy
         self.set_date()
 
     def admit(self, connection: OpenConnection) -> Admitted:

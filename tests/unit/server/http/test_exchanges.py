@@ -586,3 +586,27 @@ async def test_the_second_wait_of_a_request_ends_with_its_patience() -> None:
     assert patience.left < 0
     is_over.set()
     assert (await other.read()).status == 200
+
+
+async def test_each_request_of_a_proxy_has_its_own_caller_scheme_and_host() -> None:
+    seen = []
+
+    async def answer(exchange: Exchange) -> Answer:
+        connection = exchange.request.connection
+        seen.append((connection.client, connection.scheme, connection.host))
+        return Body()
+
+    settings = ServerSettings(core=Core(trusted_proxies=("127.0.0.1",)))
+    peer = Peer(build_state(App(answer), settings))
+    for address, scheme, host in (
+        ("10.0.0.1", "https", "a.example"),
+        ("10.0.0.2", "http", "b.example"),
+        ("10.0.0.1", "https", "a.example"),
+    ):
+        fields = {"x_forwarded_for": address, "x_forwarded_proto": scheme}
+        await peer.ask(build_request("GET", x_forwarded_host=host, **fields))
+    await peer.ask(build_request("GET"))
+    peer.leave()
+
+    first, second = (("10.0.0.1", 0), "https", "a.example"), (("10.0.0.2", 0), "http", "b.example")
+    assert seen == [first, second, first, (("127.0.0.1", 123), "http", None)]

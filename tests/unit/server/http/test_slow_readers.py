@@ -148,7 +148,7 @@ async def test_a_bounded_stream_is_buffered_and_counted(is_bounded: bool) -> Non
         return Stream(produce(), media_type="application/octet-stream", is_bounded=is_bounded)
 
     client = SlowReader(answer)
-    transport, unread = client.peer.transport, client.peer.protocol._state.unread
+    transport, unread = client.peer.transport, client.peer.protocol.state.unread
     transport.pending = 1000
     await client.ask("/")
 
