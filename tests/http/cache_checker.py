@@ -41,6 +41,7 @@ Oracle = Callable[[list[Document], Any, int], Any]
 
 LINEARIZABLE = ReadConcern("linearizable")
 # name: (headers, team); the team of the last one differs from request to request
+READS_BESIDE_A_WRITE = 6
 CALLERS = {"ada": (ADA, "blue"), "bob": (BOB, "red"), "root": (ADMIN, None), "eve": ({}, None)}
 
 
@@ -154,6 +155,7 @@ class Checker:
     ways: Sequence[Way] = ALL_WAYS
     is_tolerant: bool = False  # requests may fail, for the database does
     has_settings: bool = True  # definitions and rules change, too
+    is_paced: bool = False  # readers read a few times next to each write; else as often as they can
     versions: list[Version] = field(default_factory=lambda: [Version(State({}))])
     statuses: Counter[str] = field(default_factory=Counter)
     reads: int = 0
@@ -162,6 +164,7 @@ class Checker:
 
     def __post_init__(self) -> None:
         self._chance = random.Random(self.seed)
+        self._turns: asyncio.Queue[None] = asyncio.Queue()
         pool = random.Random(self.seed + 1)
         self._questions = [self._ask(pool) for _ in range(24)]
         has_settings = self.has_settings and not self.is_tolerant
@@ -178,13 +181,14 @@ class Checker:
             for number in range(readers):
                 group.create_task(self._read(random.Random(f"{self.seed} {number}")))
             while self.writes < writes and time.monotonic() < end:
+                self._let_read(READS_BESIDE_A_WRITE)
                 await self._write()
-                target = self.reads + self._chance.choice((0, 1, 6, 30))
-                while self.reads < target:  # noqa: ASYNC110 - of tasks that report nothing
-                    await asyncio.sleep(0)
+                self._let_read(self._chance.choice((0, 1, 4, 15)))
+                await self._turns.join()
                 if self.writes % 10 == 0:
                     await self._converge(6)
             self.is_over = True
+            self._let_read(readers)
         await self._converge()
 
     # --- reading ----------------------------------------------------------------------------------
@@ -194,10 +198,19 @@ class Checker:
         parts = tuple((name, FIELDS[name][1](chance)) for name in names)
         return Question(chance.choice(sorted(CALLERS)), parts)
 
+    def _let_read(self, count: int) -> None:
+        """Give the readers so many turns."""
+        for _ in range(count):
+            self._turns.put_nowait(None)
+
     async def _read(self, chance: random.Random) -> None:
         while not self.is_over:
+            if has_turn := self.is_paced or not self._turns.empty():
+                await self._turns.get()
             await self._compare(chance.choice(self._questions))
             self.reads += 1
+            if has_turn:
+                self._turns.task_done()
 
     async def _compare(self, question: Question) -> bool:
         """Compare an answer with the states that it may have; return if it is the newest one."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,8 +17,8 @@ from tests.http.access_harness import (
     ADA,
     ADMIN,
     NOBODY,
-    allow,
-    forget_rules,
+    build_rule,
+    ensure_rules,
     guarded,
     restore,
 )
@@ -60,12 +59,15 @@ FILTERS: dict[str, Document] = {
 @module_application
 async def server(mongo_client: Any, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri, AGENTS) as one:
+        for name in ("notes", "shown"):
+            assert (await one.request("PUT", f"/{name}", headers=ADMIN)).status == 201
+            one.mongo[one.db][name].create_index("n")
         yield one
 
 
 @pytest.fixture
-def service(server: Service) -> Service:
-    forget_rules(server)
+async def service(server: Service) -> Service:
+    await admit(server)
     return server
 
 
@@ -118,11 +120,12 @@ def notes(service: Service, *documents: Document) -> None:
 async def admit(service: Service, **conditions: Any) -> None:
     mongo = {"readFilter": ROWS, "allowWriteMode": True, "allowBulkPatch": True, **conditions}
     mongo |= {"allowBulkDelete": True, "readFilters": {f"{service.db}.notes": ROWS}}
-    await allow(service, "path-prefix('/notes')", "user", "$unauthenticated", mongo=mongo)
     rows = {"readFilters": {f"{service.db}.notes": ROWS}}
+    rules = [build_rule("path-prefix('/notes')", "user", "$unauthenticated", mongo=mongo)]
     for path in ("/graphql", "/mcp", "/open"):
-        await allow(service, f"path-prefix('{path}')", "user", mongo=rows)
-    await allow(service, "path-prefix('/_batch')", "user")
+        rules.append(build_rule(f"path-prefix('{path}')", "user", mongo=rows))
+    rules.append(build_rule("path-prefix('/_batch')", "user"))
+    await ensure_rules(service, *({**one, "_id": one["predicate"]} for one in rules))
 
 
 async def ask_twice(service: Service, send: Callable[[], Awaitable[Reply]]) -> Reply:
@@ -140,7 +143,6 @@ async def ask_twice(service: Service, send: Callable[[], Awaitable[Reply]]) -> R
 async def test_no_read_tells_of_hidden_rows_by_failing(
     service: Service, door: Door, filter: Document
 ) -> None:
-    await admit(service)
 
     reply = await ask_twice(service, lambda: door(service, filter))
 
@@ -151,7 +153,6 @@ async def test_no_read_tells_of_hidden_rows_by_failing(
 async def test_keyset_pages_below_a_dot_have_the_rows_of_the_caller(
     service: Service, sort: str
 ) -> None:
-    await admit(service)
     shapes: list[Document] = [
         {"items": [{"b": 2}, {"b": 1}]},
         {"items": [{"b": 1}, {"b": 2}], "counts": {"2024": 3}},
@@ -187,7 +188,6 @@ async def test_what_a_list_is_asked_for_beside_a_filter_sees_visible_rows_only(
     service: Service, parameter: str
 ) -> None:
     """Two arrays cannot be sorted by, and this number is none."""
-    await admit(service)
     values = {
         "sort": {"parallel": 1, "lists": 1},
         "keys": {"x": {"$toInt": "$n"}},
@@ -271,13 +271,10 @@ PARAMETERS: dict[str, Document] = {
 @pytest.fixture
 async def alike(service: Service) -> Service:
     """`shown` has the visible documents of `notes`, and no row filter."""
-    await admit(service)
     hidden = [{**one, "_id": f"h{one['_id']}", "owner": "bob"} for one in STORED]
     mixed = [one for pair in zip(hidden, STORED, strict=True) for one in pair]
     for name, stored in (("notes", mixed), ("shown", STORED)):
         restore(service, name, *stored)
-        await service.request("PUT", f"/{name}", headers=ADMIN)
-        service.mongo[service.db][name].create_index("n")
     return service
 
 
@@ -413,30 +410,26 @@ async def test_a_write_under_a_row_filter_finds_documents_by_comparisons_only(
 ) -> None:
     method, path, body = WRITES[name]
     await admit(service, **conditions)
+    wheres = []
     for unsafe in UNSAFE.values():
         query = urlencode({parameter: json.dumps(unsafe)})
         if parameter == "shardkey" and path.endswith("*"):
             query += "&" + query_of(filter={"a": {"$gte": 0}})
-        where = f"{path}{'&' if '?' in path else '?'}{query}"
+        wheres.append(f"{path}{'&' if '?' in path else '?'}{query}")
 
-        reply = await ask_twice(
-            service, partial(service.request, method, where, headers=ADA, json=body)
-        )
-        batch = await ask_twice(
-            service,
-            partial(
-                service.request,
-                "POST",
-                "/_batch",
-                headers=ADA,
-                json=[entry(method, where, body)],
-            ),
-        )
-
-        assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
-        assert "_id" in reply.json["hint"]
-        assert batch.status == 403, batch.text
-    assert not service.mongo[service.db]["notes"].count_documents(SET)
+    replies = []
+    for stored in ((*HIDDEN, *VISIBLE), VISIBLE):
+        notes(service, *stored)
+        for where in wheres:
+            reply = await service.request(method, where, headers=ADA, json=body)
+            assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
+            assert "_id" in reply.json["hint"]
+            entries = [entry(method, where, body)]
+            batch = await service.request("POST", "/_batch", headers=ADA, json=entries)
+            assert batch.status == 403, batch.text
+            replies.append((where, reply.text, batch.text))
+        assert list(service.mongo[service.db]["notes"].find()) == list(stored)
+    assert replies[: len(wheres)] == replies[len(wheres) :]
 
 
 @pytest.mark.parametrize("conditions", [{"writeFilter": ROWS}, {}], ids=["write", "read only"])
@@ -540,7 +533,6 @@ async def store_aggregation(service: Service, collection: str, stages: list[Any]
 async def test_a_stored_aggregation_does_not_fail_because_of_hidden_rows(
     service: Service, collection: str, stages: list[Any]
 ) -> None:
-    await admit(service)
     restore(service, "open", {"_id": "o", "k": "j", "secret": "x"})
     stored = await store_aggregation(service, collection, stages)
     assert stored.status == 200, stored.text
@@ -563,7 +555,6 @@ SEARCHES: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize("name", SEARCHES)
 async def test_a_search_without_room_for_a_fence_is_refused(service: Service, name: str) -> None:
     """What is known when it is written is 400; what a caller brings is 403."""
-    await admit(service)
     notes(service, *HIDDEN, *VISIBLE)
     service.mongo[service.db]["notes"].create_index([("place", "2dsphere")])
     key, body = SEARCHES[name]
@@ -638,7 +629,6 @@ async def define_app(service: Service) -> None:
 async def test_no_mapping_fails_because_of_hidden_rows(
     service: Service, query: str, door: str
 ) -> None:
-    await admit(service)
     restore(service, "open", {"_id": "o", "k": "j", "secret": "x"})
     await define_app(service)
 

@@ -16,13 +16,14 @@ from urllib.parse import quote
 
 import pytest
 
+from tests.chance import IS_LONG
 from tests.http.access_harness import ADMIN, NOBODY, allow, guarded, remove_rules, restore
 from tests.http.harness import Document, Service
 from tests.http.hosts import module_application
 
 pytestmark = pytest.mark.anyio
 
-REQUESTS = 150
+REQUESTS = 300 if IS_LONG else 75
 LEFT, RIGHT = "left", "twin"  # names of equal length, so that answers are, too
 
 

@@ -130,7 +130,8 @@ async def test_writes_of_others_find_everybody_but_those_with_the_root_role(
             assert status in (200, 207, 404, 409), (status, method, place, body)
         reply = await service.request("DELETE", "/users", headers=ADA)
         assert (reply.status, stored(service, "boss")) == (403, before)
-        for method, place, body in WRITES:
+        # Every write finds others by some of the paths, and each path is that of some writes.
+        for method, place, body in WRITES[PATHS.index(path) % 3 :: 3]:
             seed(service, path)
             before = stored(service, "eve")
             status = await send(service, method, place, body, "eve", ADA)

@@ -16,7 +16,7 @@ LAG = 5.0  # seconds
 SETTINGS: Document = {
     "graphql": {"cache": {"max-lag-ms": int(LAG * 1000)}, "explain": ["user", "admin"]}
 }
-WRITES = 200 if IS_LONG else 60
+WRITES = 200 if IS_LONG else 50
 
 
 @pytest.mark.parametrize("ways", [ALL_WAYS, ("other", "direct")], ids=["all", "foreign"])
@@ -27,7 +27,7 @@ async def test_answers_are_those_of_the_database(
         guarded(mongo_client, mongo_uri, SETTINGS) as own,
         guarded(mongo_client, mongo_uri, SETTINGS, db=own.db, drop=False) as other,
     ):
-        checker = Checker(own, other, run_seed, LAG, ways)
+        checker = Checker(own, other, run_seed, LAG, ways, is_paced=True)
         await checker.prepare()
         await checker.run(WRITES)
         assert checker.hits, checker.statuses

@@ -104,37 +104,32 @@ def joins(name: Any) -> dict[str, list[Document]]:
     }
 
 
-WAYS = tuple(joins(""))
-
-
 # --- joins of stored aggregations -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ["filtered", "projected", "closed", "missing", "acl", "users"])
-async def test_a_join_shows_only_what_its_author_may_read(
-    service: Service, name: str, way: str
-) -> None:
+async def test_a_join_shows_only_what_its_author_may_read(service: Service, name: str) -> None:
     if name == "users":
         await remove_rules(service, predicate="path-prefix('/users')")
-    with listening(AccessDenied) as heard:
-        reply = await put(service, joins(name)[way])
-    assert (reply.status, reply.json["code"]) == (403, "security-violation"), reply.text
-    assert f"'{name}'" in reply.json["message"]
-    assert [event.account for event in heard] == ["mia"]
+    for way, stages in joins(name).items():
+        with listening(AccessDenied) as heard:
+            reply = await put(service, stages)
+        assert (reply.status, reply.json["code"]) == (403, "security-violation"), (way, reply.text)
+        assert f"'{name}'" in reply.json["message"], way
+        assert [event.account for event in heard] == ["mia"], way
     assert service.mongo[service.db]["_properties"].find_one("_properties.own") is None
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_what_a_plain_get_shows_whole_may_be_joined(service: Service, way: str) -> None:
-    for name in ("open", "own"):
-        reply = await put(service, joins(name)[way])
-        assert reply.status == 200, reply.text
+@pytest.mark.parametrize("name", ["open", "own"])
+async def test_what_a_plain_get_shows_whole_may_be_joined(service: Service, name: str) -> None:
+    for way, stages in joins(name).items():
+        reply = await put(service, stages)
+        assert reply.status == 200, (way, reply.text)
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_the_root_role_joins_everything(service: Service, way: str) -> None:
-    assert (await put(service, joins("closed")[way], who=ADMIN)).status == 200
+async def test_the_root_role_joins_everything(service: Service) -> None:
+    for way, stages in joins("closed").items():
+        assert (await put(service, stages, who=ADMIN)).status == 200, way
 
 
 @pytest.mark.parametrize(
@@ -467,14 +462,12 @@ INDEXES: tuple[Document, ...] = (
 )
 
 
-@pytest.mark.parametrize("index", INDEXES, ids=str)
-async def test_only_the_root_role_names_the_password_in_an_index(
-    service: Service, index: Document
-) -> None:
+async def test_only_the_root_role_names_the_password_in_an_index(service: Service) -> None:
     service.mongo[service.db]["users"].drop_indexes()
-    reply = await service.request("PUT", "/users/_indexes/o", headers=MANAGER, json=index)
-    assert (reply.status, reply.json["code"]) == (403, "security-violation")
-    assert list(service.mongo[service.db]["users"].index_information()) == ["_id_"]
+    for index in INDEXES:
+        reply = await service.request("PUT", "/users/_indexes/o", headers=MANAGER, json=index)
+        assert (reply.status, reply.json["code"]) == (403, "security-violation"), index
+        assert list(service.mongo[service.db]["users"].index_information()) == ["_id_"], index
 
 
 @pytest.mark.parametrize(
@@ -529,22 +522,29 @@ HIDING: dict[str, Document] = {
 }
 
 
-async def put_index(service: Service, index: Document, mongo: Document) -> Reply:
-    """The same person without a rule of their own may make the index; under this one, or not."""
+async def restrict(service: Service, mongo: Document) -> None:
+    """Make this the only rule of `own`."""
     await remove_rules(service, predicate="path-prefix('/own')")
     await allow(service, "path-prefix('/own')", "manager", mongo={**MANAGED, **mongo})
+
+
+async def put_index(service: Service, index: Document, mongo: Document) -> Reply:
+    """The same person without a rule of their own may make the index; under this one, or not."""
+    await restrict(service, mongo)
     service.mongo[service.db]["own"].drop_indexes()
     return await service.request("PUT", "/own/_indexes/o", headers=MANAGER, json=index)
 
 
 @pytest.mark.parametrize("hiding", HIDING)
-@pytest.mark.parametrize("index", UNSHOWN, ids=str)
 async def test_an_index_names_nothing_that_a_permission_hides(
-    service: Service, index: Document, hiding: str
+    service: Service, hiding: str
 ) -> None:
-    reply = await put_index(service, index, {"projectResponse": HIDING[hiding]})
-    assert (reply.status, reply.json["code"]) == (403, "security-violation")
-    assert list(service.mongo[service.db]["own"].index_information()) == ["_id_"]
+    await restrict(service, {"projectResponse": HIDING[hiding]})
+    service.mongo[service.db]["own"].drop_indexes()
+    for index in UNSHOWN:
+        reply = await service.request("PUT", "/own/_indexes/o", headers=MANAGER, json=index)
+        assert (reply.status, reply.json["code"]) == (403, "security-violation"), index
+        assert list(service.mongo[service.db]["own"].index_information()) == ["_id_"], index
 
 
 @pytest.mark.parametrize("hiding", HIDING)
@@ -617,17 +617,17 @@ PIPELINES: tuple[list[Document], ...] = (
 )
 
 
-@pytest.mark.parametrize("stages", PIPELINES, ids=str)
-async def test_only_the_root_role_names_the_password_in_an_aggregation(
-    service: Service, stages: Any
-) -> None:
-    joined = [{"$lookup": {"from": "users", "pipeline": stages, "as": "u"}}]
-    for path, pipeline in (("/users", stages), ("/own", joined)):
-        reply = await put(service, pipeline, path)
-        assert reply.status == 403, reply.text
-        assert "'password'" in reply.json["message"]
-    assert (await put(service, stages, "/users", ADMIN)).status == 200
-    assert (await put(service, stages, "/own")).status == 200
+async def test_only_the_root_role_names_the_password_in_an_aggregation(service: Service) -> None:
+    for stages in PIPELINES:
+        joined = [{"$lookup": {"from": "users", "pipeline": stages, "as": "u"}}]
+        for path, pipeline in (("/users", stages), ("/own", joined)):
+            reply = await put(service, pipeline, path)
+            assert reply.status == 403, (stages, reply.text)
+            assert "'password'" in reply.json["message"], stages
+    # Only now: what is stored may stay, and would let the same be written again.
+    for stages in PIPELINES:
+        assert (await put(service, stages, "/own")).status == 200, stages
+        assert (await put(service, stages, "/users", ADMIN)).status == 200, stages
 
 
 async def test_a_join_by_the_password_is_refused(service: Service) -> None:

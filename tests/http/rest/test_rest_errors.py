@@ -280,12 +280,11 @@ async def test_nothing_that_a_caller_asks_for_is_a_fault_of_the_server(
 ) -> None:
     """Decision 41: what the database finds wrong with a request is the caller's to correct."""
     companions = [one for one in _COMPANIONS if name not in one]
-    parts = product(enumerate(_READS), enumerate(_ODD[name]), enumerate(companions))
-    # Each request under one of two rules, in turn: every two of its parts come under both.
+    # Every value on every path, and every value and path with each companion and each rule.
     targets: tuple[list[str], list[str]] = [], []
-    for (p, path), (v, value), (o, others) in parts:
-        query = urlencode({name: _to_text(value), **others})
-        targets[(p + v + o) % 2].append(f"{path}{query}")
+    for (p, path), (v, value) in product(enumerate(_READS), enumerate(_ODD[name])):
+        query = urlencode({name: _to_text(value), **companions[(p + v) % len(companions)]})
+        targets[(p + v) // len(companions) % 2].append(f"{path}{query}")
     faults = []
     async with guarded(mongo_client, mongo_uri) as service:
         _prepare_odd_collection(service)

@@ -407,10 +407,11 @@ ARRAYS = [
 VALUES = st.just(ABSENT) | st.sampled_from(MIXED) | st.lists(st.sampled_from(SINGLE), max_size=3)
 
 
-@pytest.mark.parametrize("path", ["v", "o.v"])
-@pytest.mark.parametrize("direction", [1, -1])
+@pytest.mark.parametrize(
+    ("path", "direction", "size"), [("v", 1, 1), ("v", -1, 1), ("o.v", 1, 5), ("o.v", -1, 2)]
+)
 async def test_every_value_has_its_place_in_keyset_pages(
-    api: Api, path: str, direction: int
+    api: Api, path: str, direction: int, size: int
 ) -> None:
     """Decision 41: right also for missing and mixed values."""
     twice = [*MIXED, ABSENT, *ARRAYS, *MIXED, ABSENT]
@@ -421,8 +422,7 @@ async def test_every_value_has_its_place_in_keyset_pages(
     expected = [one["_id"] for one in api.things.find().sort({path: direction, "_id": direction})]
     sort = path if direction > 0 else f"-{path}"
 
-    for size in (1, 2, 5):
-        assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
+    assert await _ids(api, f"/things?pagesize={size}&sort={sort}&after=") == expected
 
 
 @settings(max_examples=examples(15))
@@ -606,7 +606,7 @@ async def test_pages_are_whole_however_the_database_finds_the_documents(
     """Decision 12: an index that could serve the sort gives ties no order if it is not used."""
     ages = [1, 2, 3, [1, 3], []] if tags else [1, 2, 3]
     api.things.insert_many(
-        {"_id": n * 37 % 151, "age": ages[n % len(ages)], "team": n % 7} for n in range(151)
+        {"_id": n * 37 % 83, "age": ages[n % len(ages)], "team": n % 7} for n in range(83)
     )
     for keys in _INDEXES[indexes]:
         api.things.create_index(keys)

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
+import yaml
 from tests.http.access_harness import ADMIN, guarded
 from tests.http.harness import Mongo, Service
 from tests.http.hosts import module_application
@@ -28,6 +29,7 @@ Learned = tuple[DataShape, Any]
 @module_application
 async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]:
     async with guarded(mongo_client, mongo_uri) as one:
+        assert (await one.request("PUT", "/gql-apps", headers=ADMIN)).status == 201
         for name, seed in product(SHAPES, SEEDS):
             build(name, seed).fill(mongo_client[name_database(one, name, seed)])
         yield one
@@ -97,14 +99,13 @@ async def test_questions_are_answered_without_edits(service: Service, name: str,
     shape, learned = await learn(service, name, seed)
     questions = QUESTIONS[name](shape)
     assert len(questions) == 10
+    definition = {**learned["definition"], "_id": f"{name}{seed}"}
+    definition["mappings"] = yaml.safe_load(definition["mappings"])
+    written = await service.request("POST", "/gql-apps?wm=upsert", json=definition, headers=ADMIN)
+    assert written.status in (200, 201), written.text
 
     for query, expected in questions:
-        reply = await service.request(
-            "POST",
-            "/_tools/draft",
-            json={"definition": learned["definition"], "query": query},
-            headers=ADMIN,
-        )
+        reply = await service.query(f"{name}{seed}", query, headers=ADMIN)
         assert reply.status == 200, (query, reply.text)
         assert "errors" not in reply.json, (query, reply.text)
         (data,) = reply.data.values()
