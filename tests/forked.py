@@ -18,7 +18,6 @@ import struct
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import Any
@@ -108,7 +107,9 @@ class _Round:
         self._queue = _fill_queue(len(self._parts))
         self._reported: set[str] = set()
         faulthandler.cancel_dump_traceback_later()  # a fork would wait for its thread
-        self._forks = dict(self._start(number) for number in range(1, count + 1))
+        self._forks: dict[Connection, tuple[int, int]] = {}
+        for number in range(1, count + 1):
+            self._start(number)
 
     def run(self) -> set[str]:
         """Report everything; the names of the tests that have a report."""
@@ -128,19 +129,22 @@ class _Round:
             raise self._session.Interrupted(self._session.shouldstop)
         return self._reported
 
-    def _start(self, number: int) -> tuple[Connection, tuple[int, int]]:
-        """Fork; what the fork reports is read here, and its number and process id."""
+    def _start(self, number: int) -> None:
+        """Fork, and keep what the fork reports to with its number and process id."""
         reader, writer = Pipe(duplex=False)
         self._shared[number] = _NONE
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         if pid := os.fork():
             writer.close()
-            return reader, (number, pid)
-        reader.close()
+            self._forks[reader] = number, pid
+            return
+        for one in (reader, *self._forks):
+            one.close()  # only the first process reads: forks notice when it is gone
         code = 1
         try:
-            _become_fork(self._session.config, number, writer)
+            _become_fork(self._session.config, number)
+            self._session.config.pluginmanager.register(_Sender(writer, self._shared))
             self._run_items(number)
             code = 0
         except BaseException:
@@ -227,7 +231,7 @@ def _look_ahead(places: Iterator[int]) -> Iterator[tuple[int, int | None]]:
         current = following
 
 
-def _become_fork(config: pytest.Config, number: int, writer: Connection) -> None:
+def _become_fork(config: pytest.Config, number: int) -> None:
     """Share neither captured output nor temporary files with the other forks."""
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
     capture.stop_global_capturing()
@@ -235,7 +239,6 @@ def _become_fork(config: pytest.Config, number: int, writer: Connection) -> None
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
     factory._basetemp = factory.getbasetemp() / f"fork{number}"
     factory._basetemp.mkdir(exist_ok=True)
-    config.pluginmanager.register(_Sender(writer))
     hanging.bound_run(config)
     times.find(config).begin_fork(number)
 
@@ -246,8 +249,8 @@ class _Sender:
     Each report is packed, sent, unpacked and printed: for a short test that is much of its cost.
     """
 
-    def __init__(self, writer: Connection) -> None:
-        self._writer = writer
+    def __init__(self, writer: Connection, shared: _Shared) -> None:
+        self._writer, self._shared = writer, shared
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -255,8 +258,8 @@ class _Sender:
         for report in runtestprotocol(item, log=False, nextitem=nextitem):
             if report.when == "call" or not report.passed or report.duration > _LONG:
                 data = hook.pytest_report_to_serializable(config=item.config, report=report)
-                with suppress(
-                    BrokenPipeError
-                ):  # the run was given up: the fixtures end all the same
+                try:
                     self._writer.send(data)
+                except BrokenPipeError:  # the run was given up or killed: only fixtures still end
+                    self._shared[_STOP] = 1
         return True
