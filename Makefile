@@ -62,20 +62,20 @@ chat: $(VENV)/.run ## serve the chat of examples/chat on an embedded MongoDB
 	@$(BIN)/docgraph serve --config examples/chat/docgraph.yml
 
 test: $(VENV)/.dev ## run the first tier of tests against a real MongoDB (ARGS="tests/unit -k name" for others)
-	@$(BIN)/pytest -n $(TESTERS) --dist worksteal $(or $(ARGS),-m "not second_tier")
+	@$(BIN)/pytest -n $(TESTERS) $(or $(ARGS),-m "not second_tier")
 	@$(if $(ARGS),,$(BIN)/python tools/test_times.py --check)
 
 test-all: $(VENV)/.dev ## run also the second tier: elections, browsers, suites of others (ARGS="-m second_tier" for it alone)
-	@$(BIN)/pytest -n $(TESTERS) --dist worksteal $(ARGS)
+	@$(BIN)/pytest -n $(TESTERS) $(ARGS)
 
 test-times: $(VENV)/.dev ## print what the tests of the last run cost, by directory, file and fixture
 	@$(BIN)/python tools/test_times.py
 
 test-fast: $(VENV)/.dev ## run the tests that start no server
-	@$(BIN)/pytest -n 2 --dist worksteal -m "not server" $(addprefix --ignore=tests/,browser conformance process) --ignore=workbench/tests/process $(ARGS)
+	@$(BIN)/pytest -n 2 -m "not server" $(addprefix --ignore=tests/,browser conformance process) --ignore=workbench/tests/process $(ARGS)
 
 test-long: $(VENV)/.dev ## run the generated tests with sixteen times as many examples as `make test`
-	@DOCGRAPH_TEST_EXAMPLES=many $(BIN)/pytest -n $(TESTERS) --dist worksteal --durations 20 -m hypothesis $(ARGS)
+	@DOCGRAPH_TEST_EXAMPLES=many $(BIN)/pytest -n $(TESTERS) --durations 20 -m hypothesis $(ARGS)
 
 test-repeat: $(VENV)/.dev ## run every test file 20 times in random order, and continue an interrupted run (ARGS="--times 5 tests/http")
 	@$(BIN)/python tools/repeat.py $(ARGS)
@@ -96,7 +96,7 @@ PARTS ?= tests/unit tests/properties $(patsubst %/,%,$(sort $(dir $(wildcard tes
 coverage: $(VENV)/.dev ## measure branch coverage in parts, servers and commands included (PARTS="tests/unit"; REPORT="--include=*/access/*")
 	@mkdir -p build/coverage; status=0; for part in $(PARTS); do \
 		finished=build/coverage/$${part//\//-}$(DOCGRAPH_NATIVE).finished; test -e $$finished && continue; echo "$$part"; \
-		DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -o timeout=3000 -n $(TESTERS) --dist worksteal $$part $(ARGS) || status=$$?; \
+		DOCGRAPH_TEST_SECONDS=14400 $(BIN)/coverage run -m pytest -q -o timeout=3000 -n $(TESTERS) $$part $(ARGS) || status=$$?; \
 		$(BIN)/coverage combine --quiet --append || exit; touch $$finished; done; \
 		$(BIN)/coverage report $(REPORT) && exit $$status
 
@@ -107,10 +107,10 @@ drill-mutations: $(VENV)/.dev ## change the source in 400 places: a test has to 
 # Eight times as fast is a machine that is eight times as slow: every limit of time is an eighth of itself.
 FAKETIME_LIBRARY := $(firstword $(wildcard /usr/lib/*/faketime/libfaketimeMT.so.1))
 drill-moments: $(VENV)/.dev ## run the tests with caches that are stale all the time, and with a fast clock (Debian: faketime, SPEED=8)
-	@DOCGRAPH_TEST_SECONDS=100000 DOCGRAPH_TEST_RESTLESS=1 $(BIN)/pytest -q -n $(TESTERS) --dist worksteal $(or $(ARGS),tests/http)
+	@DOCGRAPH_TEST_SECONDS=100000 DOCGRAPH_TEST_RESTLESS=1 $(BIN)/pytest -q -n $(TESTERS) $(or $(ARGS),tests/http)
 	@test -n "$(FAKETIME_LIBRARY)" || { echo "no fast clock: apt-get install faketime"; exit 1; }
 	@DOCGRAPH_TEST_SECONDS=100000 LD_PRELOAD=$(FAKETIME_LIBRARY) FAKETIME="+0 x$(or $(SPEED),8)" \
-		$(BIN)/pytest -q -n $(TESTERS) --dist worksteal $(or $(ARGS),tests/http)
+		$(BIN)/pytest -q -n $(TESTERS) $(or $(ARGS),tests/http)
 
 drill-bare: ## run `make run` and `make test` in a minimal Debian 12 (root, debootstrap)
 	@$(PYTHON) tools/drill_bare.py $(ARGS)
@@ -186,7 +186,7 @@ native: $(VENV)/.run ## build and install the native lane, an extension in Rust 
 
 drill-native: native $(VENV)/.dev ## fuzz the native lane for 10 minutes, then run the HTTP tests with it (FUZZ_SECONDS=20 for each of three)
 	@cd native && FUZZ_SECONDS=$(or $(FUZZ_SECONDS),200) cargo test --quiet --release --no-default-features --test fuzz -- --test-threads=1
-	@$(BIN)/pytest -q -n $(TESTERS) --dist worksteal tests/unit tests/properties tests/http $(ARGS)
+	@$(BIN)/pytest -q -n $(TESTERS) tests/unit tests/properties tests/http $(ARGS)
 
 bench: $(VENV)/.bench ## measure docgraph beside a hand-written twin (ARGS="--only W1 W3")
 	@$(BIN)/python -m bench.run $(ARGS)

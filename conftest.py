@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import gc
 import os
 import sys
@@ -16,13 +15,11 @@ from typing import Any
 import blockbuster.blockbuster as buster
 import pytest
 import uvloop
-from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
-from tests import hanging, restless, times
+from tests import forked, hanging, restless, times
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
-from tests.compiled import compile_tests
 from tests.databases import data_directory, drop, new_name
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
@@ -48,7 +45,6 @@ settings.load_profile("docgraph")
 _SLOW = {"process", "conformance", "browser"}
 _JSON = {"unit", "properties"}
 _OF_A_DATABASE = "mongod_options"  # the fixture that whatever starts a database needs
-_LONG = 0.1  # seconds; what takes longer may be among the slowest
 _COLLECT_AFTER = 20_000  # objects, as a server does; what a test leaves is collected at its end
 # What a process opens once and keeps is no leak of the first test that needs it: a loop's pipe for
 # signals, and the process that looks after shared memory.
@@ -56,35 +52,21 @@ uvloop.new_event_loop().close()
 resource_tracker.ensure_running()
 
 
-# On an idle machine a run takes about five minutes, and several times as long when coverage is
-# measured (`make coverage` sets the variable). Whatever hangs is shown, and ends the run.
-LONGEST_RUN_SECONDS = int(os.environ.get("DOCGRAPH_TEST_SECONDS", "2400"))
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of this suite."""
     words = "give each test the applications that it shares with its module for itself alone"
     parser.addoption("--alone", action="store_true", help=words)
+    forked.add_option(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """No run hangs: at the bound, every process of it prints its stacks and exits."""
-    stream = os.fdopen(os.dup(2), "w")
-    config.add_cleanup(stream.close)
-    faulthandler.dump_traceback_later(LONGEST_RUN_SECONDS, exit=True, file=stream)
-    config.add_cleanup(faulthandler.cancel_dump_traceback_later)
+    """What watches a run, and what runs it in forks."""
+    hanging.bound_run(config)
     config.pluginmanager.register(hanging)
     times.install(config)
     if restless.IS_RESTLESS:
         restless.install()
-    if hasattr(config, "workerinput"):
-        config.pluginmanager.register(_TellingReports())
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_setupnodes() -> None:
-    """Processes that start together find the test files compiled."""
-    compile_tests()
+    forked.install(config)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -104,8 +86,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Tests that start a server, a database or another process are not among the fast ones.
 
     They are marked before tests are chosen by their marks, as are those of the directories that run
-    with the native lane, too. When all are in their order, the longest ones come first: at the end
-    no worker waits for another. Those in a browser stay together, and share it.
+    with the native lane, too. When all are in their order, the longest ones come first.
     """
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
@@ -116,25 +97,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
         if reason := find_reason(item):
             item.add_marker(pytest.mark.second_tier(reason))
     yield
-    items.sort(
-        key=lambda item: (not _SLOW & set(item.path.parts), "browser" not in item.path.parts)
-    )
-
-
-class _TellingReports:
-    """Of a test that passes, a worker tells only that it passed; the rest said nothing.
-
-    Each report is packed, sent, unpacked and looked at: for a short test that is much of its cost.
-    """
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in runtestprotocol(item, log=False, nextitem=nextitem):
-            if report.when == "call" or not report.passed or report.duration > _LONG:
-                item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
+    forked.sort_modules(items)
 
 
 @pytest.fixture(scope="session")

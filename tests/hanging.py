@@ -8,7 +8,9 @@ tests.hanging`.
 
 from __future__ import annotations
 
+import faulthandler
 import math
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +20,17 @@ import pytest
 import pytest_timeout
 
 _now = time.monotonic  # as it is before a test replaces it
+# A run takes minutes, and several times as long when coverage is measured (`make coverage` sets the
+# variable). Whatever hangs is shown, and ends the run.
+_LONGEST_RUN_SECONDS = int(os.environ.get("DOCGRAPH_TEST_SECONDS", "2400"))
+
+
+def bound_run(config: pytest.Config) -> None:
+    """No run hangs: at the bound, this process prints its stacks and exits."""
+    stream = os.fdopen(os.dup(2), "w")
+    config.add_cleanup(stream.close)
+    faulthandler.dump_traceback_later(_LONGEST_RUN_SECONDS, exit=True, file=stream)
+    config.add_cleanup(faulthandler.cancel_dump_traceback_later)
 
 
 class _Watch:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 DIRECTORY = Path(__file__).parents[1] / "build" / "test-times"
+_NAME = "times"
 _now, _cpu = time.perf_counter, time.process_time  # as they are before a test replaces them
 
 
@@ -36,8 +37,8 @@ def _read_cpu(*, with_children: bool = False) -> float:
 class TestTimes:
     """Records phases and fixtures of one process, and writes them when its run ends."""
 
-    def __init__(self, process: str) -> None:
-        self._process = process
+    def __init__(self) -> None:
+        self._process = "main"
         self._began = _now(), _read_cpu()
         self._collected = 0.0, 0.0
         self._tests: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
@@ -90,7 +91,14 @@ class TestTimes:
             sums[1] += _now() - begun
             sums[2] += _read_cpu() - used
 
+    def begin_fork(self, number: int) -> None:
+        """Record a fork of the process that collected the tests."""
+        self._process = f"fork{number}"
+        self._began = _now(), _read_cpu()
+        self._collected = 0.0, 0.0
+
     def pytest_sessionfinish(self) -> None:
+        """Write what was recorded."""
         DIRECTORY.mkdir(parents=True, exist_ok=True)
         record = {
             "seconds": _now() - self._began[0],
@@ -103,10 +111,13 @@ class TestTimes:
 
 
 def install(config: pytest.Config) -> None:
-    """Record this process; the one that starts the others forgets the run before."""
-    worker = getattr(config, "workerinput", None)
-    if worker is None:
-        for file in DIRECTORY.glob("*.json"):
-            file.unlink()
-    process = "main" if worker is None else str(worker["workerid"])
-    config.pluginmanager.register(TestTimes(process))
+    """Record this process, and forget the run before."""
+    for file in DIRECTORY.glob("*.json"):
+        file.unlink()
+    config.pluginmanager.register(TestTimes(), _NAME)
+
+
+def find(config: pytest.Config) -> TestTimes:
+    """What records this process."""
+    found: TestTimes = config.pluginmanager.get_plugin(_NAME)  # type: ignore[assignment]
+    return found

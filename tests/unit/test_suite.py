@@ -7,6 +7,8 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
+import yaml
+
 TESTS = Path(__file__).parents[1]
 PARAMETERS = "pytest.mark.parametrize"
 FILES = sorted(
@@ -179,3 +181,9 @@ def test_the_types_of_all_our_code_are_checked() -> None:
         "warn_unreachable": True,
     }
     assert [set(one) for one in overrides] == [{"module", "ignore_missing_imports"}]
+
+
+def test_the_modules_that_begin_first_exist() -> None:
+    budgets = yaml.safe_load((TESTS / "budgets.yml").read_text())
+
+    assert [name for name in budgets["first"] if not (TESTS.parent / name).is_file()] == []

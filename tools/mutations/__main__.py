@@ -246,13 +246,13 @@ def record_map(arguments: argparse.Namespace) -> None:
     MAP.mkdir(parents=True, exist_ok=True)
     settings = BUILD / "coverage.toml"
     settings.write_text(
-        f'[run]\nsource = ["src/docgraph", "workbench/src"]\npatch = ["subprocess"]\n'
+        f'[run]\nsource = ["src/docgraph", "workbench/src"]\npatch = ["subprocess", "fork", "_exit"]\n'
         f'data_file = "{MAP / ".coverage"}"\n',
         encoding="utf-8",
     )
     coverage = [sys.executable, "-m", "coverage"]
     options = [f"--rcfile={settings}"]
-    pytest = ["-m", "pytest", "-q", "-n", str(arguments.testers), "--dist", "worksteal"]
+    pytest = ["-m", "pytest", "-q", "-n", str(arguments.testers)]
     environment = {**os.environ, VARIABLE: str(MAP), "DOCGRAPH_TEST_SECONDS": "14400"}
     plugin = ["-p", "no:randomly", "-p", "tools.mutations.recorder"]
     tests = arguments.tests or _TESTS
