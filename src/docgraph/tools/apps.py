@@ -40,7 +40,6 @@ __all__ = [
     "SCALARS",
     "AggregationMapping",
     "App",
-    "BuiltQuery",
     "FieldMapping",
     "Graphql",
     "GroupMapping",

@@ -57,7 +57,6 @@ __all__ = [
     "ExplainedRequest",
     "LoadedConfiguration",
     "LocalServer",
-    "OwnPlaces",
     "find_definition_part",
     "find_namespaces",
     "find_own_places",
