@@ -185,11 +185,17 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
     if type(data) is bytes:
         return [data] if len(data) <= limit else None
     if not _are_small((data,), _SMALL):
-        if type(data) is dict:
-            return _encode_object(data, limit)
-        if type(data) is list:
-            return _encode_list(data, limit)
+        return _encode_large(data, limit)
     text = allocations.dumps(data, embed_json)
+    return [text] if len(text) <= limit else None
+
+
+def _encode_large(data: Any, limit: int) -> list[bytes] | None:
+    if type(data) is dict:
+        return _encode_object(data, limit)
+    if type(data) is list:
+        return _encode_list(data, limit)
+    text = data if type(data) is bytes else allocations.dumps(data, embed_json)
     return [text] if len(text) <= limit else None
 
 
@@ -213,7 +219,7 @@ def _are_small(values: Sequence[Any], room: int) -> bool:
             if room < 0:
                 return False
             if kind is dict:
-                room -= len(own) * sum(map(len, set().union(*own)))
+                room -= len(own) * sum(map(len, set().union(*set(map(tuple, own)))))
                 columns += zip_longest(*map(dict.values, own))
             elif kind is list:
                 columns.append(list(chain.from_iterable(own)))
@@ -221,13 +227,13 @@ def _are_small(values: Sequence[Any], room: int) -> bool:
 
 
 def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
-    """Return the JSON of an object in parts: small values together, any other one alone."""
+    """Return the JSON of a large object in parts: small values together, any other one alone."""
     parts: list[bytes] = []
     size = 1
-    for group in _group(data):
-        if len(group) == 1:
+    for group, is_small in _group(data):
+        if not is_small:
             ((key, value),) = group.items()
-            encoded = encode_parts(value, limit - size)
+            encoded = _encode_large(value, limit - size)
             if encoded is None:
                 return None
             added = [allocations.dumps(key), b":", *encoded]
@@ -240,19 +246,20 @@ def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
     return [*parts, b"}"]
 
 
-def _group(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _group(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield parts of a large object, and whether their values are small."""
     group: dict[str, Any] = {}
     for key, value in data.items():
-        is_small = _are_small((value,), _SMALL)
+        is_small = len(data) > 1 and _are_small((value,), _SMALL)
         if group and (not is_small or len(group) == _SLICE):
-            yield group
+            yield group, True
             group = {}
         if is_small:
             group[key] = value
         else:
-            yield {key: value}
+            yield {key: value}, False
     if group:
-        yield group
+        yield group, True
 
 
 def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
