@@ -210,7 +210,9 @@ def _are_small(values: Sequence[Any], room: int) -> bool:
     for column in columns:
         kinds = set(map(type, column))
         for kind in kinds & _SIZED:
-            own = column if len(kinds) == 1 else [one for one in column if type(one) is kind]
+            own: Sequence[Any] = column
+            if len(kinds) > 1:
+                own = [one for one in column if type(one) is kind]
             lengths = list(map(len, own))
             if kind is dict:
                 room -= _VALUE * len(own) * max(lengths)
