@@ -27,7 +27,7 @@ from docgraph.codec.bson_types import (
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-_EPOCH = datetime(1970, 1, 1)
+EPOCH = datetime(1970, 1, 1)
 _EPOCH_UTC = datetime(1970, 1, 1, tzinfo=UTC)
 _MIN_MILLIS = -62_135_596_800_000  # 0001-01-01T00:00:00.000Z
 _MAX_MILLIS = 253_402_300_799_999  # 9999-12-31T23:59:59.999Z
@@ -228,7 +228,7 @@ def _parse_far_date(year: int, rest: str) -> datetime | DatetimeMS:
 def render_far_date(millis: int) -> str:
     """Render ISO 8601 of a date outside the years 1 to 9999: sign and at least six digits."""
     cycles, within = divmod(millis, _CYCLE_MILLIS)
-    near = _EPOCH + timedelta(milliseconds=within)
+    near = EPOCH + timedelta(milliseconds=within)
     year = near.year + cycles * _CYCLE_YEARS
     return f"{year:+07d}{near.isoformat(timespec='milliseconds')[4:]}Z"
 
@@ -236,7 +236,7 @@ def render_far_date(millis: int) -> str:
 def build_date(millis: int) -> datetime | DatetimeMS:
     """Build a date from milliseconds since 1970: naive UTC, else `DatetimeMS`."""
     if _MIN_MILLIS <= millis <= _MAX_MILLIS:
-        return _EPOCH + timedelta(milliseconds=millis)
+        return EPOCH + timedelta(milliseconds=millis)
     if not INT64_MIN <= millis <= INT64_MAX:
         raise InvalidScalar("the date is out of range: its milliseconds do not fit into 64 bits")
     return DatetimeMS(int(millis))  # int() would warn about an Int64 inside
@@ -244,7 +244,7 @@ def build_date(millis: int) -> datetime | DatetimeMS:
 
 def build_millis(date: datetime) -> int:
     """Return the milliseconds since 1970 of a date; a naive one is UTC."""
-    delta = date - (_EPOCH if date.tzinfo is None else _EPOCH_UTC)
+    delta = date - (EPOCH if date.tzinfo is None else _EPOCH_UTC)
     # Three multiplications are faster than dividing by timedelta(milliseconds=1), and this runs for
     # every date of every response.
     return delta.days * 86_400_000 + delta.seconds * 1000 + delta.microseconds // 1000

@@ -42,7 +42,8 @@ def read_sort(sort: SortArgument | None) -> dict[str, Any]:
     except (TypeError, ValueError):
         raise QueryError("a sort is a list of pairs of property and order") from None
     for path in order:
-        if sum(step.isdecimal() for step in str(path).split(".")) > _MAX_NUMBERS:
+        steps = str(path).split(".")
+        if len(steps) > _MAX_NUMBERS and sum(map(str.isdecimal, steps)) > _MAX_NUMBERS:
             raise QueryError(
                 f"a path of a sort has more than {_MAX_NUMBERS} numbers",
                 hint="sort by a property that is not inside arrays of arrays",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,9 +15,16 @@ from docgraph.store.driver.command import Commands
 from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import SortArgument, build_aggregate, build_count, build_find, read_sort
+from docgraph.store.guard.fence import FilterParts
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.rewrite import guard_pipeline
-from docgraph.store.guard.row_filters import FencedFind, check_collations, find_grounds, restrict
+from docgraph.store.guard.row_filters import (
+    FencedFind,
+    Send,
+    check_collations,
+    find_grounds,
+    restrict,
+)
 from docgraph.store.guard.shield import (
     Guard,
     RevealKey,
@@ -87,14 +94,27 @@ class StoreReads:
         if hidden := shield.hidden.get(namespace, ()):
             check_query(filter, projection, order.sort, hint, hidden)
             take = take and strip_before(take, hidden)
-        filter, projection = _add_keyset(filter, projection, keyset)
-        check = await self.views.check(rows, [place], deadline, consistency, comment)
-        parts = await restrict(stats, shield, place, filter, projection)
+        if keyset is not None:
+            filter, projection = _add_keyset(filter, projection, keyset)
+        check, parts = None, FilterParts(filter)
+        if rows:
+            check = await self.views.check(rows, [place], deadline, consistency, comment)
+            parts = await restrict(stats, shield, place, filter, projection)
         sent: Document = {"check": check, "deadline": deadline, "consistency": consistency}
-        fetch = partial(self._fetch, db, **sent, transaction=transaction)
-        query = FencedFind(place, parts, projection, (skip, limit), comment)
+        fetch: Send = partial(self._fetch, db, **sent, transaction=transaction)
         known = None if hidden else stats  # the order of an index could reveal hidden properties
-        send = partial(query.run, fetch, known if complete else None)
+        send: Callable[[Order, Take | None], Awaitable[list[Document]]]
+        if parts.behind:
+            query = FencedFind(place, parts, projection, (skip, limit), comment)
+            send = partial(query.run, fetch, known if complete else None)
+        else:
+
+            def send(order: Order, take: Take | None) -> Awaitable[list[Document]]:
+                options: Document = {"projection": projection, "sort": order.sort}
+                options |= {"hint": order.hint, "comment": comment}
+                bounds = {"limit": limit, "skip": skip}
+                return fetch(build_find(collection, parts.front, **bounds, options=options), take)
+
         if complete and order.sort:
             asked = {"find": collection, "filter": parts.front, "limit": limit}
             documents = await find_in_order(known, place, order, asked, send, take)
@@ -114,13 +134,11 @@ class StoreReads:
         transaction: Transaction | None = None,
         one_batch: bool = False,
     ) -> list[Document]:
-        async def send(take: Take | None) -> list[Document]:
+        def send(take: Take | None) -> Awaitable[list[Document]]:
             sent, commands = {**command}, self.commands  # a check can send it twice
-            if is_usable(transaction):
-                return await fetch_in(transaction, commands, db, sent, deadline, take)
-            return await commands.fetch(
-                db, sent, deadline, consistency, one_batch=one_batch, take=take
-            )
+            if transaction is not None and is_usable(transaction):
+                return fetch_in(transaction, commands, db, sent, deadline, take)
+            return commands.fetch(db, sent, deadline, consistency, one_batch=one_batch, take=take)
 
         return await (send(take) if check is None else check.run(send, take))
 
@@ -227,7 +245,7 @@ class StoreReads:
             ]
             check = await self.views.check(rows, read, deadline, consistency, comment)
         # Nothing is restricted if all collections that it can read are of another database.
-        if shield and (self.policy.allow_cross_database or shield.covers(db)):
+        if shield.databases and (self.policy.allow_cross_database or db in shield.databases):
             place, stats = (db, collection), self.stats
             await check_collations(stats, shield, place, pipeline, deadline)
             grounds = await find_grounds(stats, shield, place, pipeline)

@@ -16,6 +16,7 @@ from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.errors import GraphqlError
 from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
@@ -98,16 +99,17 @@ class Engine:
     ) -> Result:
         """The result of a plan that is there already."""
         self.recorder.commands.clear()
-        return await execute(
+        run = Run(
             plan,
+            exchange or Exchange(Request("POST", b"/graphql/test"), "request-1"),
+            variables or {},
             store=self.store,
-            exchange=exchange or Exchange(Request("POST", b"/graphql/test"), "request-1"),
-            variable_values=variables or {},
-            variables_resolver=Resolvers(decode),
-            settings=self.settings,
-            limits=plan.app.limits,
+            resolvers=Resolvers(decode),
+            bounds=self.settings,
+            limits=plan.app.app.limits,
             dependencies=dependencies,
         )
+        return await execute(run)
 
     async def data(self, app: VisibleApp, query: str, variables: Any = None) -> Any:
         """The data of a query that has no errors, as JSON values."""

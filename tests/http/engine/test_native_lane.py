@@ -17,6 +17,7 @@ from docgraph.exchange import Document, Exchange, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute import complete
 from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.plan.plan import Plan, build_plan
 from docgraph.graphql.sections import Graphql
@@ -196,16 +197,17 @@ async def app(client: AsyncMongoClient[Document], database: str) -> VisibleApp:
 async def _run(
     app: VisibleApp, client: AsyncMongoClient[Document], plan: Plan, *, is_raw: bool
 ) -> Result:
-    return await execute(
+    run = Run(
         plan,
+        Exchange(Request("POST", b"/graphql/test"), "request-1"),
+        {},
         store=Store(client),
-        exchange=Exchange(Request("POST", b"/graphql/test"), "request-1"),
-        variable_values={},
-        variables_resolver=Resolvers(decode),
-        settings=Graphql(),
-        limits=app.limits,
+        resolvers=Resolvers(decode),
+        bounds=Graphql(),
+        limits=app.app.limits,
         is_raw=is_raw,
     )
+    return await execute(run)
 
 
 async def _compare(app: VisibleApp, client: AsyncMongoClient[Document], query: str) -> Result:

@@ -114,8 +114,13 @@ class App:
     def kept_view(self, roles: Iterable[str]) -> VisibleApp | None:
         """Return the cached view, or None: building one takes long for a large schema."""
         if not self._all_roles:
-            return self.visible_to(roles)
+            return self._only_view
         return self._views.get(self._all_roles.intersection(roles))
+
+    @cached_property
+    def _only_view(self) -> VisibleApp:
+        """The app as all callers see it, if the schema does not depend on roles."""
+        return self._build_view(frozenset())
 
     def _build_view(self, key: frozenset[str]) -> VisibleApp:
         with self._lock:  # all threads must share one view: plans are cached with it

@@ -52,8 +52,12 @@ def complete_block(
     """Return the objects of a block; `columns` has the values of each column per document."""
     if block.failure is not None:
         return CompletedValues([Damaged(None, block.failure)] * len(documents), damaged=True)
-    lists = [column.items for column in columns]
-    if not lists or not any([column.damaged for column in columns]):
+    lists: list[list[Any]] = []
+    is_damaged = False
+    for column in columns:
+        lists.append(column.items)
+        is_damaged = is_damaged or column.damaged
+    if not is_damaged:
         try:
             return CompletedValues(block.project(documents, *lists))
         except MISFITS:

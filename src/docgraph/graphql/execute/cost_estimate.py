@@ -30,7 +30,7 @@ from docgraph.runtime.tasks import concurrently
 from docgraph.store.index_selection import IndexKeys, find_wants
 from docgraph.store.order import order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
-from docgraph.variables import Resolvers, Template, matches_nothing
+from docgraph.variables import Template, matches_nothing
 
 _SAMPLE_ID: Final = ObjectId("000000000000000000000000")
 _COUNT_MS: Final = 500
@@ -151,14 +151,12 @@ class CostEstimate:
         return content
 
 
-async def estimate_cost(
-    run: Run, variables_resolver: Resolvers, budget: int | None = None
-) -> CostEstimate:
+async def estimate_cost(run: Run, budget: int | None = None) -> CostEstimate:
     """Preview every command of the execution without sending it.
 
     `budget` is the number of documents that may be fetched; matches are counted up to it.
     """
-    tree = await prepare(run, variables_resolver)
+    tree = await prepare(run)
     by_limits, by_counts = await estimate_documents(tree, run)
     fetches = await concurrently([_estimate_fetch(fetch, run) for fetch in tree.fetches])
     limit = run.limits.estimated_documents
@@ -180,15 +178,15 @@ async def _count_matches(fetch: Fetch, budget: int, run: Run) -> int:
     deadline = Deadline.after_ms(_COUNT_MS)
     most = min(window.limit, budget + 1)
     try:
-        async with run.gate:
-            found = await run.store.reads.count(
-                fetch.mapping.db,
-                fetch.mapping.collection,
-                filter_,
-                limit=window.skip + most,
-                deadline=deadline,
-                rows=run.rows,
-            )
+        counting = run.store.reads.count(
+            fetch.mapping.db,
+            fetch.mapping.collection,
+            filter_,
+            limit=window.skip + most,
+            deadline=deadline,
+            rows=run.rows,
+        )
+        found = await run.in_turn(counting)
     except DocgraphError:
         return 0
     return max(0, found - window.skip)
@@ -230,15 +228,15 @@ async def _explain(
     """Return the database's plan; missing parts are unknown."""
     mapping = fetch.mapping
     try:
-        async with run.gate:
-            return await run.store.reads.explain(
-                mapping.db,
-                mapping.collection,
-                filter_,
-                sort=sort,
-                deadline=run.exchange.deadline,
-                rows=run.rows,
-            )
+        explaining = run.store.reads.explain(
+            mapping.db,
+            mapping.collection,
+            filter_,
+            sort=sort,
+            deadline=run.exchange.deadline,
+            rows=run.rows,
+        )
+        return await run.in_turn(explaining)
     except DocgraphError:
         return _NO_PLAN
 

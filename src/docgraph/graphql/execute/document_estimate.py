@@ -38,7 +38,8 @@ _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 async def check_estimate(tree: PlanTree, run: Run) -> None:
     """Reject a query that could need too many documents, before any command is sent."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
-    if _estimate(tree, most) <= run.limits.estimated_documents:
+    known = tree.estimates.get(tuple(most.values()))
+    if (_estimate(tree, most) if known is None else known) <= run.limits.estimated_documents:
         return
     if await _estimate_stored(tree, most, run) > run.limits.estimated_documents:
         raise OperationRefused.because(

@@ -24,6 +24,7 @@ _FETCHED = frozenset({dict, bytes})  # bytes: a document that is not decoded
 _LIST = frozenset({list})
 _JSON = frozenset({bytes})
 _LONG = 1024 * 1024
+_ONE = range(1)
 
 
 class Elements:
@@ -66,12 +67,18 @@ class Elements:
         self.roots: list[Any] | None = [] if needs_root else None
         self.slots: Sequence[int] | None = None
         self.ends: Sequence[int] | None = None
-        if self.roots is None and self._extract_joined():
+        if self.roots is None and type(values) is not list and self._extract_joined():
             return
         if len(values) == 1 and type(values[0]) is list and isinstance(column, Fetch):
             self._extract_all(values[0])
+        elif len(values) == 1 and type(values[0]) is dict and self._holds_objects(selection):
+            self.documents, self.slots = [values[0]], _ONE
         elif self.roots is not None or selection.resolve is not None or not self._extract_fast():
             self._extract_each()
+
+    def _holds_objects(self, selection: Selection) -> bool:
+        is_plain = self.roots is None and selection.resolve is None
+        return is_plain and not self._column.is_list_type
 
     def _extract_all(self, documents: list[Any]) -> None:
         """Extract from one parent: no document can occur twice."""

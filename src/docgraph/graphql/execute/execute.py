@@ -14,13 +14,11 @@ an operation over its limits end the whole request, and are raised.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from math import inf
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from graphql.execution.values import VariableValues
 
-from docgraph.exchange import Exchange
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import Damaged, FieldFailure, describe_failure
@@ -34,24 +32,20 @@ from docgraph.graphql.execute.complete import (
     render_objects,
     view,
 )
-from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.document_estimate import check_estimate
 from docgraph.graphql.execute.embedded_lists import Elements
 from docgraph.graphql.execute.execution import KeptFetch, PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.fetch_connections import fetch_connections
 from docgraph.graphql.execute.introspect import introspect
-from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.joined import JoinedFirsts
 from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_lists
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.report import report_causes, report_if_slow
-from docgraph.graphql.execute.result import CutLists, Result
-from docgraph.graphql.execute.window import PageLimits, order_window, read_window
-from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.plan.plan import Plan
+from docgraph.graphql.execute.result import Result
+from docgraph.graphql.execute.window import Window, order_window, read_window
 from docgraph.graphql.plan.plan_tree import (
     Block,
     Column,
@@ -60,94 +54,57 @@ from docgraph.graphql.plan.plan_tree import (
     Introspection,
     PlanTree,
     Selection,
-    needs_fetch,
 )
-from docgraph.graphql.sections import GraphqlLimits
-from docgraph.runtime import Lane
-from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
-from docgraph.store import Store
 from docgraph.store.collection_stats import Index
-from docgraph.variables import Resolvers, Scope, Variables
+from docgraph.variables import Scope, Variables
 
 __all__ = ["Result", "execute", "prepare"]
 
 Documents = Sequence[Any]
 
 _NO_VARIABLES = Variables()
+_ROOT: Documents = ({},)
 
 
-async def execute(  # noqa: PLR0913 - what an execution depends on
-    plan: Plan,
-    *,
-    store: Store,
-    exchange: Exchange,
-    variable_values: Mapping[str, Any],
-    variables_resolver: Resolvers,
-    settings: PageLimits,
-    limits: GraphqlLimits,
-    lane: Lane | None = None,
-    answers: IntrospectionCache | None = None,
-    key_ring: KeyRing | None = None,
-    slow_after: float = inf,
-    report_limits: bool = False,
-    dependencies: DependencyRecorder | None = None,
-    is_raw: bool = False,
-) -> Result:
-    """Execute a plan; `variable_values` are the raw JSON values of the request.
-
-    Work that would block the event loop runs in the `lane`. `answers` caches introspection,
-    `key_ring` has the key of cursors. Operations of `slow_after` seconds or more are logged.
-    `report_limits`: the result names the lists that their limit cut. `dependencies` records what
-    the result depends on. `is_raw`: values in the result may be JSON (bytes), where the native
-    extension renders it.
-    """
-    run = Run(plan, store, exchange, settings, limits, variable_values, lane, answers, key_ring)
-    run.cuts = CutLists() if report_limits else None
-    run.dependencies = dependencies
-    run.is_raw = is_raw and not report_limits and find_native() is not None
+async def execute(run: Run) -> Result:
+    """Execute a plan with the variables of a request."""
     try:
-        result = await _carry_out(run, variables_resolver)
+        tree = await prepare(run)
+        if tree.fetches:
+            await check_estimate(tree, run)
+        (root,) = (await resolve_block(tree.block, _ROOT, None, run)).items
+        errors = None
+        if isinstance(root, Damaged):
+            root, errors = root.value, root.errors
+            report_causes(errors, run.exchange, run.store)
+        result = Result.build(root, errors, run.commands, run.documents)
+        if run.cuts is not None:
+            result = result._replace(limits=run.cuts.list_entries(result.data, tree.block))
     except BaseException as error:
-        report_if_slow(run, slow_after, error)
+        report_if_slow(run, error)
         raise
-    report_if_slow(run, slow_after)
+    report_if_slow(run)
     return result
 
 
-async def _carry_out(run: Run, variables_resolver: Resolvers) -> Result:
-    tree = await prepare(run, variables_resolver)
-    if tree.fetches:
-        await check_estimate(tree, run)
-    values = await resolve_block(tree.block, [{}], None, run)
-    (root,) = values.items
-    if isinstance(root, Damaged):
-        report_causes(root.errors, run.exchange, run.store)
-        result = Result.build(root.value, root.errors, run.commands, run.documents)
-    else:
-        result = Result.build(root, None, run.commands, run.documents)
-    return (
-        result
-        if run.cuts is None
-        else result._replace(limits=run.cuts.list_entries(result.data, tree.block))
-    )
-
-
-async def prepare(run: Run, variables_resolver: Resolvers) -> PlanTree:
+async def prepare(run: Run) -> PlanTree:
     """Prepare the execution up to its first command; return the tree to resolve."""
     plan = run.plan
     variables = plan.variables.read(run.variable_values)
-    tree = plan.kept_tree(variables.coerced)
+    tree = plan.only_tree or plan.kept_tree(variables.coerced)
     if tree is None:
         tree = await plan.grow(variables.coerced, run.lane)
     predefined = _NO_VARIABLES
     if tree.variables:
-        predefined = await Variables.resolve(tree.variables, run.exchange, variables_resolver)
+        predefined = await Variables.resolve(tree.variables, run.exchange, run.resolvers)
     if tree.fetches:
         prepare_fetches(tree, variables, predefined, run)
+    if tree.listed_fetches:
         await prepare_lists(tree, run)
-        if tree.connections:
-            await prepare_pages(tree, run)
+    if tree.connections:
+        await prepare_pages(tree, run)
+    if tree.sorted_fetches:
         await prepare_orders(tree, run)
     return tree
 
@@ -169,14 +126,14 @@ async def resolve_block(
         return await _resolve_raw(block, documents, run, source, ends)
     if not block.columns:
         return complete_block(block, documents, ())
-    columns = await _resolve_columns(block.columns, documents, roots, run)
+    columns = await _resolve_columns(block, block.columns, documents, roots, run)
     return complete_block(block, documents, columns)
 
 
 async def _resolve_columns(
-    columns: Sequence[Column], documents: Documents, roots: Documents | None, run: Run
+    block: Block, columns: Sequence[Column], documents: Documents, roots: Documents | None, run: Run
 ) -> list[CompletedValues]:
-    if sum(map(needs_fetch, columns)) > 1:
+    if block.is_concurrent:
         return await concurrently([resolve_column(one, documents, roots, run) for one in columns])
     return [await resolve_column(one, documents, roots, run) for one in columns]
 
@@ -188,7 +145,7 @@ async def _resolve_raw(
     fetched: list[CompletedValues] = []
     if block.fetches:
         parents = await view(documents, block.key_names, run, source)
-        fetched = await _resolve_columns(block.fetches, parents, None, run)
+        fetched = await _resolve_columns(block, block.fetches, parents, None, run)
     rendered = await render_objects(block.program, documents, fetched, run, ends)
     if rendered is not None:
         return rendered
@@ -218,14 +175,7 @@ async def resolve_column(
         completed = complete_values(column, values)
     else:
         elements = Elements(column, column.selection, values, roots)
-        objects = await resolve_selection(
-            column.selection,
-            elements.documents,
-            elements.roots,
-            run,
-            column if isinstance(column, Fetch) else None,
-            elements.ends,
-        )
+        objects = await resolve_selection(column.selection, elements, run, column)
         completed = elements.rebuild(objects)
     if run.cuts is not None:
         run.cuts.follow(values, completed.items)
@@ -233,20 +183,16 @@ async def resolve_column(
 
 
 async def resolve_selection(
-    selection: Selection,
-    documents: Documents,
-    roots: Documents | None,
-    run: Run,
-    source: Fetch | None,
-    ends: Sequence[int] | None = None,
+    selection: Selection, elements: Elements, run: Run, column: Embedded | Fetch
 ) -> CompletedValues:
     """Return the objects below a field; documents of an interface or union by their type."""
+    documents, roots, ends = elements.documents, elements.roots, elements.ends
+    source = column if isinstance(column, Fetch) else None
     if not documents:
         return CompletedValues([])
     if selection.resolve is None:
-        block = selection.only_block
-        return await resolve_block(block, documents, roots, run, source, ends)
-    read = documents
+        return await resolve_block(selection.only_block, documents, roots, run, source, ends)
+    read: Documents = documents
     if source is not None:
         if run.is_raw and (choice := selection.choice.program) is not None:
             rendered = await render_objects(choice, documents, (), run, ends)
@@ -270,13 +216,20 @@ def prepare_fetches(
     """Coerce the arguments of every fetch, and read its window if all parents share it."""
     for fetch in tree.fetches:
         kept: KeptFetch | None = fetch.kept.get(run.extra)
-        if kept is not None and kept.bounds is run.bounds and predefined is _NO_VARIABLES:
+        if kept is not None and kept.bounds is not run.bounds:
+            kept = None
+        is_shared = predefined is _NO_VARIABLES
+        if kept is not None and kept.prepared is not None and is_shared:
             run.prepared[id(fetch)] = kept.prepared
             continue
-        prepared = run.prepared[id(fetch)] = _prepare(fetch, variables, predefined, run)
-        is_fixed = fetch.arguments.is_fixed and predefined is _NO_VARIABLES
-        if is_fixed and prepared.failure is None:
-            fetch.kept[run.extra] = KeptFetch(run.bounds, prepared)
+        prepared = _prepare(
+            fetch, variables, predefined, run, None if kept is None else kept.window
+        )
+        run.prepared[id(fetch)] = prepared
+        is_shared = is_shared and fetch.arguments.is_fixed
+        if kept is None and prepared.failure is None and (is_shared or fetch.has_constant_window):
+            window = prepared.window if fetch.has_constant_window else None
+            fetch.kept[run.extra] = KeptFetch(run.bounds, window, prepared if is_shared else None)
 
 
 async def prepare_orders(tree: PlanTree, run: Run) -> None:
@@ -295,9 +248,9 @@ def _order(
     fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index] | None, run: Run
 ) -> PreparedFetch:
     kept: KeptFetch | None = fetch.kept.get(run.extra)
-    if kept is None or kept.prepared is not prepared:
+    if kept is not None and kept.prepared is not prepared:
         kept = None
-    elif kept.ordered is not None and kept.ordered.indexes is indexes:
+    if kept is not None and kept.ordered is not None and kept.ordered.indexes is indexes:
         return kept.ordered
     window = prepared.window and order_window(
         prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
@@ -309,11 +262,17 @@ def _order(
 
 
 def _prepare(
-    fetch: Fetch, variables: VariableValues, predefined: Variables, run: Run
+    fetch: Fetch,
+    variables: VariableValues,
+    predefined: Variables,
+    run: Run,
+    constant: Window | None,
 ) -> PreparedFetch:
     try:
         given, mapping = fetch.arguments.coerce(variables), fetch.mapping
         scope = Scope(given, predefined)
+        if constant is not None:
+            return PreparedFetch(scope, constant)
         if isinstance(mapping, GroupMapping) and fetch.is_list and not fetch.has_own_windows:
             window = read_window(mapping, scope, run.bounds, is_list=True, extra=run.extra)
             return PreparedFetch(scope, window)
@@ -351,7 +310,9 @@ async def fetch_values(
     if fetch.is_list or type(answers) is JoinedFirsts:
         return answers
     empty = fetch.empty
-    values = [_first(answer) if type(answer) is list else answer for answer in answers]
+    values = [
+        (answer[0] if answer else None) if type(answer) is list else answer for answer in answers
+    ]
     return values if empty is None else [empty if one is None else one for one in values]
 
 
@@ -366,7 +327,3 @@ async def fetch_documents(
     if fetch.is_plain_join and len(parents) > 1:
         return await fetch_joined(fetch, parents, run)
     return await fetch_per_parent(fetch, parents, roots, run)
-
-
-def _first(documents: list[Any]) -> Any:
-    return documents[0] if documents else None

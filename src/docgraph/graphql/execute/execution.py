@@ -6,11 +6,11 @@ request, a bounded number at a time, and counted.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any, NamedTuple, TypeVar
 
 from docgraph.exchange import Deadline, Document, Exchange
 from docgraph.exchange.data import Keyset
@@ -25,14 +25,18 @@ from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.sections import GraphqlLimits
 from docgraph.graphql.where import NO_CONDITION, CompiledWhere
-from docgraph.runtime import Lane
+from docgraph.runtime import AdmissionQueue, Lane
+from docgraph.runtime.native import find_native
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
 from docgraph.store.driver.portions import RawTake
 from docgraph.store.guard.stage_checks import KeptStage
-from docgraph.variables import Scope, matches_nothing
+from docgraph.variables import Resolvers, Scope, matches_nothing
+
+T = TypeVar("T")
 
 CONCURRENT_COMMANDS = 8
+_UNBOUNDED = 2**31  # commands of one request that wait for their turn
 
 
 class PreparedFetch(NamedTuple):
@@ -61,38 +65,101 @@ class PreparedFetch(NamedTuple):
 
 @dataclass(slots=True)
 class KeptFetch:
-    """A prepared fetch that depends on no variables, so that all requests share it."""
+    """What is prepared of a fetch without the variables of a request, so that all share it.
+
+    It depends on the plan and on the `bounds`. `window`: sort, skip and limit are constants;
+    `prepared`: no argument depends on variables.
+    """
 
     bounds: PageLimits
-    prepared: PreparedFetch
+    window: Window | None = None
+    prepared: PreparedFetch | None = None
     ordered: PreparedFetch | None = None  # the same by the indexes of its collection
     lookup: tuple[PreparedFetch, KeptStage] | None = None  # the stage that includes it
+    tail: tuple[Window, tuple[KeptStage, ...], list[KeptStage]] | None = None  # `fetch_folding`
 
 
-@dataclass(slots=True)
 class Run:
-    """The state of one execution."""
+    """The state of one execution; built once, with all that the execution depends on.
 
-    plan: Plan
-    store: Store
-    exchange: Exchange
-    bounds: PageLimits
-    limits: GraphqlLimits
-    variable_values: Mapping[str, Any]
-    lane: Lane | None = None  # for work that would block the event loop
-    answers: IntrospectionCache | None = None
-    key_ring: KeyRing | None = None
-    cuts: CutLists | None = None  # only if the caller wants to know
-    dependencies: DependencyRecorder | None = None  # only if they are needed
-    is_raw: bool = False  # documents are not decoded where an output program renders them
-    rendered_bytes: int = 0  # JSON that output programs have rendered
-    prepared: dict[int, PreparedFetch] = field(default_factory=dict)
-    folded: set[int] = field(default_factory=set)
-    parents: dict[int, int] = field(default_factory=dict)  # number of parents of a fetch
-    started: float = field(default_factory=time.perf_counter)
-    commands: list[CommandRecord] = field(default_factory=list)
-    documents: int = 0
-    _gate: asyncio.Semaphore | None = None  # created by the first command
+    Work that would block the event loop runs in the `lane`. `answers` caches introspection,
+    `key_ring` has the key of cursors. Executions of `slow_after` seconds or more are logged.
+    `report_limits`: the result names the lists that their limit cut. `dependencies` records what
+    the result depends on. `is_raw`: values in the result may be JSON (bytes), where the native
+    extension renders it: documents are not decoded then.
+    """
+
+    __slots__ = (
+        "answers",
+        "bounds",
+        "commands",
+        "cuts",
+        "dependencies",
+        "documents",
+        "exchange",
+        "extra",
+        "folded",
+        "gate",
+        "is_raw",
+        "key_ring",
+        "lane",
+        "limits",
+        "parents",
+        "plan",
+        "prepared",
+        "rendered_bytes",
+        "resolvers",
+        "rows",
+        "slow_after",
+        "started",
+        "store",
+        "variable_values",
+    )
+
+    def __init__(  # noqa: PLR0913 - what an execution depends on
+        self,
+        plan: Plan,
+        exchange: Exchange,
+        variable_values: Mapping[str, Any],
+        *,
+        store: Store,
+        resolvers: Resolvers,
+        bounds: PageLimits,
+        limits: GraphqlLimits,
+        lane: Lane | None = None,
+        answers: IntrospectionCache | None = None,
+        key_ring: KeyRing | None = None,
+        slow_after: float = inf,
+        report_limits: bool = False,
+        dependencies: DependencyRecorder | None = None,
+        is_raw: bool = False,
+    ) -> None:
+        """`variable_values` are the raw JSON values of the request."""
+        self.plan = plan
+        self.exchange = exchange
+        self.variable_values = variable_values
+        self.store = store
+        self.resolvers = resolvers
+        self.bounds = bounds
+        self.limits = limits
+        self.lane = lane
+        self.answers = answers
+        self.key_ring = key_ring
+        self.slow_after = slow_after
+        self.dependencies = dependencies
+        self.cuts = CutLists() if report_limits else None
+        self.extra = 1 if report_limits else 0  # documents beyond a limit, to see if it cut a list
+        self.is_raw = is_raw and not report_limits and find_native() is not None
+        permission = exchange.permission
+        self.rows = (permission.read_filters or None) if permission else None  # row filters
+        self.rendered_bytes = 0  # JSON that output programs have rendered
+        self.prepared: dict[int, PreparedFetch] = {}
+        self.folded: set[int] = set()
+        self.parents: dict[int, int] = {}  # number of parents of a fetch
+        self.commands: list[CommandRecord] = []
+        self.documents = 0
+        self.gate = AdmissionQueue(CONCURRENT_COMMANDS, _UNBOUNDED, "")
+        self.started = time.perf_counter()
 
     async def find(
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window
@@ -109,27 +176,23 @@ class Run:
             documents.extend(portion)
 
         is_raw = self.is_raw and page is None and fetch.is_renderable
-        async with self.gate:
-            started = time.perf_counter()
-            try:
-                documents += await self.store.reads.find(
-                    fetch.mapping.db,
-                    fetch.mapping.collection,
-                    filter_,
-                    limit=window.size,
-                    deadline=self.exchange.deadline,
-                    projection=projection,
-                    keyset=None if page is None else page.keyset,
-                    sort=window.sort,
-                    skip=window.skip,
-                    comment=self._comment(fetch),
-                    rows=self.rows,
-                    complete=fetch.is_root,
-                    trusted=True,
-                    take=RawTake(add) if is_raw else None,
-                )
-            finally:
-                self._record(fetch, "find", started, documents)
+        work = self.store.reads.find(
+            fetch.mapping.db,
+            fetch.mapping.collection,
+            filter_,
+            limit=window.limit + window.extra,
+            deadline=self.exchange.deadline,
+            projection=projection,
+            keyset=None if page is None else page.keyset,
+            sort=window.sort,
+            skip=window.skip,
+            comment=self._comment(fetch),
+            rows=self.rows,
+            complete=fetch.is_root,
+            trusted=True,
+            take=RawTake(add) if is_raw else None,
+        )
+        await self._send(fetch, "find", work, documents)
         if read is not None and not window.skip and len(documents) < window.size:
             self._close(read, documents)
         return documents
@@ -149,23 +212,19 @@ class Run:
         """Return the sort keys of the documents with these ids."""
         documents: list[Document] = []
         self.record(fetch, filter_ := {"_id": {"$in": list(ids)}})
-        async with self.gate:
-            started = time.perf_counter()
-            try:
-                documents = await self.store.reads.find(
-                    fetch.mapping.db,
-                    fetch.mapping.collection,
-                    filter_,
-                    limit=len(ids) or 1,
-                    deadline=self.exchange.deadline,
-                    projection={"_id": 1},
-                    sort=sort,
-                    comment=self._comment(fetch),
-                    rows=self.rows,
-                    keyset=keyset,
-                )
-            finally:
-                self._record(fetch, "find", started, documents)
+        work = self.store.reads.find(
+            fetch.mapping.db,
+            fetch.mapping.collection,
+            filter_,
+            limit=len(ids) or 1,
+            deadline=self.exchange.deadline,
+            projection={"_id": 1},
+            sort=sort,
+            comment=self._comment(fetch),
+            rows=self.rows,
+            keyset=keyset,
+        )
+        await self._send(fetch, "find", work, documents)
         return documents
 
     async def aggregate(
@@ -184,24 +243,62 @@ class Run:
         mapping = fetch.mapping
         documents: list[Document] = []
         if self.dependencies is not None and not is_recorded:
-            namespace = f"{mapping.db}.{mapping.collection}"
-            self.dependencies.record_pipeline(namespace, pipeline, self.rows)
-        async with self.gate:
-            started = time.perf_counter()
-            try:
-                documents = await self.store.reads.aggregate(
-                    mapping.db,
-                    mapping.collection,
-                    pipeline,
-                    limit=limit,
-                    deadline=deadline or self.exchange.deadline,
-                    allow_disk_use=getattr(mapping, "allow_disk_use", False),
-                    comment=self._comment(fetch),
-                    rows=self.rows,
+            self.dependencies.record_pipeline(fetch.namespace, pipeline, self.rows)
+        work = self.store.reads.aggregate(
+            mapping.db,
+            mapping.collection,
+            pipeline,
+            limit=limit,
+            deadline=deadline or self.exchange.deadline,
+            allow_disk_use=getattr(mapping, "allow_disk_use", False),
+            comment=self._comment(fetch),
+            rows=self.rows,
+        )
+        await self._send(fetch, "aggregate", work, documents)
+        return documents
+
+    async def _send(
+        self,
+        fetch: Fetch,
+        kind: str,
+        work: Coroutine[Any, Any, list[Document]],
+        documents: list[Document],
+    ) -> None:
+        """Add the result of one command, sent in its turn, and record what it cost."""
+        if not self.gate.try_enter():
+            await self._wait_turn(work)
+        started = time.perf_counter()
+        try:
+            documents += await work
+        finally:
+            self.gate.leave()
+            self.commands.append(
+                CommandRecord(
+                    fetch.position.coordinates,
+                    kind,
+                    fetch.namespace,
+                    (time.perf_counter() - started) * 1000,
+                    len(documents),
+                    (started - self.started) * 1000,
+                    self.parents.get(id(fetch), 1),
                 )
-            finally:
-                self._record(fetch, "aggregate", started, documents)
-        return list(documents)
+            )
+
+    async def in_turn(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a command that is no part of the result, in its turn."""
+        if not self.gate.try_enter():
+            await self._wait_turn(work)
+        try:
+            return await work
+        finally:
+            self.gate.leave()
+
+    async def _wait_turn(self, work: Coroutine[Any, Any, Any]) -> None:
+        try:
+            await self.gate.enter()
+        except BaseException:
+            work.close()
+            raise
 
     def record(
         self, fetch: Fetch, filter_: Mapping[str, Any], command: Fetch | None = None
@@ -212,17 +309,8 @@ class Run:
         """
         if self.dependencies is None:
             return None
-        read, sent = fetch.mapping, (command or fetch).mapping
-        return self.dependencies.record_find(
-            f"{read.db}.{read.collection}", filter_, self.rows, f"{sent.db}.{sent.collection}"
-        )
-
-    @property
-    def gate(self) -> asyncio.Semaphore:
-        """The semaphore that bounds the concurrent commands of this request."""
-        if self._gate is None:
-            self._gate = asyncio.Semaphore(CONCURRENT_COMMANDS)
-        return self._gate
+        sent = (command or fetch).namespace
+        return self.dependencies.record_find(fetch.namespace, filter_, self.rows, sent)
 
     def count(self, documents: int) -> None:
         """Count documents of the response; more than allowed ends the request."""
@@ -244,20 +332,9 @@ class Run:
         return kept
 
     @property
-    def extra(self) -> int:
-        """How many documents beyond its limit a list needs, to find out whether it was cut."""
-        return 0 if self.cuts is None else 1
-
-    @property
     def remaining(self) -> int:
         """How many documents may still be counted."""
         return self.limits.fetched_documents - self.documents
-
-    @property
-    def rows(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """The row filters of the caller's permission."""
-        permission = self.exchange.permission
-        return (permission.read_filters or None) if permission else None
 
     def _comment(self, fetch: Fetch) -> dict[str, str]:
         return {
@@ -265,17 +342,3 @@ class Run:
             "field": fetch.position.coordinates,
             "request": self.exchange.id,
         }
-
-    def _record(
-        self, fetch: Fetch, kind: str, started: float, documents: Sequence[Document]
-    ) -> None:
-        record = CommandRecord(
-            fetch.position.coordinates,
-            kind,
-            f"{fetch.mapping.db}.{fetch.mapping.collection}",
-            (time.perf_counter() - started) * 1000,
-            len(documents),
-            (started - self.started) * 1000,
-            self.parents.get(id(fetch), 1),
-        )
-        self.commands.append(record)

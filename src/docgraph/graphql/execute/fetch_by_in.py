@@ -40,6 +40,7 @@ FIRST_TRY = 5_000  # documents that the first attempt may always return
 LARGEST_TRY = 100_000
 LARGE_FROM = 20  # documents per parent from which a lookup per parent is cheaper
 
+_DECODED = frozenset({dict})  # an `AmbiguousDocument` is another type
 _WITHOUT_TEXT = SINGLE_TYPES - {str}
 
 JoinValues = dict[EqualityKey, Any]  # a join key, and the value that represents it in a command
@@ -332,7 +333,9 @@ async def _try_together(
         else:
             run.count(min(len(documents), joined.total))
         return joined
-    if any(is_ambiguous(one, side.join.path) for side in batch.sides for one in documents):
+    if not _DECODED.issuperset(map(type, documents)) and any(
+        is_ambiguous(one, side.join.path) for side in batch.sides for one in documents
+    ):
         return None  # only the database knows which of two values it compares
     views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
     if not fetch.is_list and not window.skip and len(batch.sides) == 1:

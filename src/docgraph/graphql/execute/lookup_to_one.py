@@ -8,6 +8,7 @@ the parent, by which the whole command compares texts.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from docgraph.exchange import Document
@@ -18,6 +19,7 @@ from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.batched_queries import Find
 from docgraph.graphql.execute.execution import KeptFetch, PreparedFetch, Run
 from docgraph.graphql.execute.per_parent import fetch_per_parent
+from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
 from docgraph.store.guard.stage_checks import KeptStage
 from docgraph.variables import matches_nothing
@@ -32,23 +34,20 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
         filter_ = fetch.mapping.find.render(prepared.scope)
     except DocgraphError as error:
         return [describe_failure(error)]
-    folds = [
-        (fold, lookup)
-        for fold in fetch.folds
-        if (lookup := _find_lookup(fold, run)) and await _compares_alike(fetch, fold.fetch, run)
-    ]
+    folds: list[tuple[Fold, KeptStage]] = []
+    for fold in fetch.folds:
+        lookup = _find_lookup(fold, run)
+        if lookup is not None and await _compares_alike(fetch, fold.fetch, run):
+            folds.append((fold, lookup))
     if matches_nothing(filter_) or not folds:
         return await fetch_per_parent(fetch, [None], None, run)
-    assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
-    shown = {**fetch.projection, **{fold.name: 1 for fold, _ in folds}}
     query = Find(filter_, prepared.window)
     several = bool(query.narrow())
     window = query.widen().window if several else prepared.window
-    pipeline = [{"$match": filter_}, *window.stages]
-    pipeline += [lookup for _, lookup in folds]
+    stages = [{"$match": filter_}, *_find_tail(fetch, window, folds, run)]
     try:
-        run.record(fetch, filter_)
-        stages = [*pipeline, {"$project": shown}]
+        if run.dependencies is not None:
+            run.record(fetch, filter_)
         documents = await run.aggregate(fetch, stages, window.limit, is_recorded=True)
     except DocgraphError as error:
         # For instance a sharded collection, which MongoDB 5.0 cannot look up.
@@ -59,8 +58,27 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     run.count(len(documents))
     for fold, lookup in folds if run.dependencies is not None else ():
         _record_lookup(fetch, fold, lookup, documents, run)
-    run.folded.update(id(fold.fetch) for fold, _ in folds)
+    for fold, _ in folds:
+        run.folded.add(id(fold.fetch))
     return [documents]
+
+
+def _find_tail(
+    fetch: Fetch, window: Window, folds: Sequence[tuple[Fold, KeptStage]], run: Run
+) -> list[KeptStage]:
+    """Return the stages behind the filter: the constant part of the command (decision 69)."""
+    kept: KeptFetch | None = fetch.kept.get(run.extra)
+    lookups = tuple([lookup for _, lookup in folds])
+    if kept is not None and kept.tail is not None:
+        known_window, known_lookups, tail = kept.tail
+        if known_window is window and known_lookups == lookups:
+            return tail
+    assert fetch.projection is not None  # noqa: S101 - a whole document carries nothing
+    shown = {**fetch.projection, **{fold.name: 1 for fold, _ in folds}}
+    tail = [*map(KeptStage, window.stages), *lookups, KeptStage({"$project": shown})]
+    if kept is not None and kept.window is window:
+        kept.tail = (window, lookups, tail)
+    return tail
 
 
 async def _compares_alike(fetch: Fetch, other: Fetch, run: Run) -> bool:

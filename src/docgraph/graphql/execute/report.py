@@ -68,10 +68,10 @@ def _make_id() -> str:
     return uuid4().hex[:12]
 
 
-def report_if_slow(run: Run, threshold: float, error: BaseException | None = None) -> None:
-    """Log the commands of a slow execution, never a value; `threshold` is in seconds."""
+def report_if_slow(run: Run, error: BaseException | None = None) -> None:
+    """Log the commands of a slow execution, never a value."""
     duration = time.perf_counter() - run.started
-    if duration < threshold:
+    if duration < run.slow_after:
         return
     account = run.exchange.account
     emit(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, zip_longest
-from types import NoneType
+from itertools import chain, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
 from docgraph.graphql.errors import Damaged, Errors, GraphqlError, ResponsePath, count_more
@@ -15,12 +14,10 @@ from docgraph.runtime.allocations import embed_json
 MAX_CUT_LISTS: Final = 100  # that a response names, besides one of every other field
 _SLICE = 200  # elements of a list that are encoded together
 _SMALL = 64 << 10  # characters of a value that is encoded at once
-_FLAT_VALUES = 100_000  # of objects that are encoded together
-_FLAT_TEXT = 1 << 20  # characters of their keys and texts
+_SMALL_LIST = 1 << 20  # characters of elements of a list that are encoded together
+_VALUE = 10  # characters that each value counts as, besides its text
 _JSON = frozenset({bytes})
-_OBJECT = frozenset({dict})
-_TEXT = frozenset({str})
-_FLAT = frozenset({str, int, float, bool, NoneType})
+_SIZED = frozenset({str, bytes, dict, list})
 
 
 class CommandRecord(NamedTuple):
@@ -187,46 +184,58 @@ def encode_parts(data: Any, limit: int) -> list[bytes] | None:
     """
     if type(data) is bytes:
         return [data] if len(data) <= limit else None
-    if type(data) is dict and not _is_small(data):
-        return _encode_object(data, limit)
-    if type(data) is list and not _is_small(data):
-        return _encode_list(data, limit)
+    if not _are_small((data,), _SMALL):
+        return _encode_large(data, limit)
     text = allocations.dumps(data, embed_json)
     return [text] if len(text) <= limit else None
 
 
-def _is_small(value: Any) -> bool:
-    """Return whether a value has few parts, short keys and texts; shared ones count each time.
+def _encode_large(data: Any, limit: int) -> list[bytes] | None:
+    if type(data) is dict:
+        return _encode_object(data, limit)
+    if type(data) is list:
+        return _encode_list(data, limit)
+    text = data if type(data) is bytes else allocations.dumps(data, embed_json)
+    return [text] if len(text) <= limit else None
 
-    Callers choose the keys: aliases. Each object counts as if it had all of them.
+
+def _are_small(values: Sequence[Any], room: int) -> bool:
+    """Return whether the JSON of the values is short; values that are shared count each time.
+
+    Written for many values: their columns are measured together, in C. Each value counts as
+    `_VALUE` characters. Callers choose the keys: aliases. Each object counts as if it had all of
+    them.
     """
-    parts, size = [value], 0
-    keys: set[str] = set()
-    objects = 0
-    for one in parts:
-        kind = type(one)
-        if kind is str or kind is bytes:
-            size += len(one)
-        elif kind is dict or kind is list:
-            if len(one) + len(parts) > _SLICE:
+    columns = [values]
+    for column in columns:
+        kinds = set(map(type, column))
+        for kind in kinds & _SIZED:
+            own: Sequence[Any] = column
+            if len(kinds) > 1:
+                own = [one for one in column if type(one) is kind]
+            lengths = list(map(len, own))
+            if kind is dict:
+                room -= _VALUE * len(own) * max(lengths)
+            else:
+                room -= sum(lengths) * (_VALUE if kind is list else 1)
+            if room < 0:
                 return False
             if kind is dict:
-                keys.update(one)
-                objects += 1
-                parts += one.values()
-            else:
-                parts += one
-    return size + objects * sum(map(len, keys)) <= _SMALL
+                room -= len(own) * sum(map(len, set().union(*set(map(tuple, own)))))
+                columns += zip_longest(*map(dict.values, own))
+            elif kind is list:
+                columns.append(list(chain.from_iterable(own)))
+    return room >= 0
 
 
 def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
-    """Return the JSON of an object in parts: small values together, any other one alone."""
+    """Return the JSON of a large object in parts: small values together, any other one alone."""
     parts: list[bytes] = []
     size = 1
-    for group in _group(data):
-        if len(group) == 1:
+    for group, is_small in _group(data):
+        if not is_small:
             ((key, value),) = group.items()
-            encoded = encode_parts(value, limit - size)
+            encoded = _encode_large(value, limit - size)
             if encoded is None:
                 return None
             added = [allocations.dumps(key), b":", *encoded]
@@ -239,19 +248,20 @@ def _encode_object(data: Mapping[str, Any], limit: int) -> list[bytes] | None:
     return [*parts, b"}"]
 
 
-def _group(data: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _group(data: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], bool]]:
+    """Yield parts of a large object, and whether their values are small."""
     group: dict[str, Any] = {}
     for key, value in data.items():
-        is_small = _is_small(value)
+        is_small = len(data) > 1 and _are_small((value,), _SMALL)
         if group and (not is_small or len(group) == _SLICE):
-            yield group
+            yield group, True
             group = {}
         if is_small:
             group[key] = value
         else:
-            yield {key: value}
+            yield {key: value}, False
     if group:
-        yield group
+        yield group, True
 
 
 def _encode_list(value: list[Any], limit: int) -> list[bytes] | None:
@@ -282,7 +292,7 @@ def _slice(value: list[Any]) -> Iterator[list[Any]]:
     """
     for start in range(0, len(value), _SLICE):
         part = value[start : start + _SLICE]
-        if _are_flat(part):
+        if _are_small(part, _SMALL_LIST):
             yield part
         else:
             yield from _group_elements(part)
@@ -291,7 +301,7 @@ def _slice(value: list[Any]) -> Iterator[list[Any]]:
 def _group_elements(part: list[Any]) -> Iterator[list[Any]]:
     group: list[Any] = []
     for one in part:
-        if _is_small(one):
+        if _are_small((one,), _SMALL):
             group.append(one)
             continue
         if group:
@@ -300,27 +310,6 @@ def _group_elements(part: list[Any]) -> Iterator[list[Any]]:
         yield [one]
     if group:
         yield group
-
-
-def _are_flat(part: list[Any]) -> bool:
-    """Return whether the elements are objects of scalars, with short keys and texts in all.
-
-    Written for many elements: the work per value is done in C.
-    """
-    if type(part[0]) is not dict or not _FLAT.issuperset(map(type, part[0].values())):
-        return False  # most lists that are not flat are not from the start
-    if not _OBJECT.issuperset(map(type, part)) or sum(map(len, part)) > _FLAT_VALUES:
-        return False
-    size = len(part) * sum(map(len, set().union(*part)))
-    for column in zip_longest(*map(dict.values, part)):
-        kinds = set(map(type, column))
-        if not kinds <= _FLAT:
-            return False
-        if kinds == _TEXT:
-            size += sum(map(len, column))
-        elif str in kinds:
-            size += sum(len(one) for one in column if type(one) is str)
-    return size <= _FLAT_TEXT
 
 
 def _separate(items: list[bytes]) -> list[bytes]:

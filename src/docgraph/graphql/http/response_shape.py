@@ -8,9 +8,7 @@ plan: an operation that is no table is rejected before it is executed.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
@@ -50,12 +48,9 @@ from docgraph.graphql.errors import (
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, Result, encode_parts
 from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Selection
 from docgraph.graphql.sections import GraphqlLimits
-from docgraph.observe import emit
-from docgraph.observe.engine_events import OperationFinished
 from docgraph.runtime import allocations
 from docgraph.runtime.allocations import embed_json
 
@@ -95,23 +90,6 @@ class Ran(NamedTuple):
             "documents": self.result.documents,
             **self.freshness,
         }
-
-
-@contextmanager
-def timing_operation(exchange: Exchange, request: GraphqlRequest) -> Iterator[None]:
-    """Emit how long the operation of this block took, unless it was invalid."""
-    started, ok = time.perf_counter(), False
-    try:
-        yield
-        ok = True
-    except OperationRefused:
-        started = 0.0
-        raise
-    finally:
-        if started:
-            name = request.operation or request.operation_name or ""
-            duration = time.perf_counter() - started
-            emit(OperationFinished(exchange.app, name, request.query, duration, ok))
 
 
 MEDIA_TYPE = "application/graphql-response+json"

@@ -61,10 +61,11 @@ from docgraph.graphql.http.response_shape import (
     find_shape,
     render_error,
     render_result,
-    timing_operation,
 )
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
+from docgraph.observe import emit
+from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.sections import Logging
 from docgraph.observe.tracing import current
 from docgraph.plugins.kinds import Kind, Point, Service
@@ -169,7 +170,7 @@ class GraphqlService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Run one operation, or open a connection for several."""
-        if is_live_handshake(exchange.request):
+        if AppRequest.of(exchange).is_authorized_later:
             return await self._live.answer_socket(exchange)
         try:
             return await self._in_time(exchange, self._handle(exchange))
@@ -267,19 +268,36 @@ class GraphqlService(Service):
         request = await parsed.asked.find(body, exchange.request.content_type)
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
-        if app.definition.has_live(exchange.roles) and wants_events(exchange):
+        definition = app.definition
+        if definition.live and definition.has_live(exchange.roles) and wants_events(exchange):
             return await self._live.answer_events(exchange, request)
-        with timing_operation(exchange, request):
-            table = await self._find_table(app, request, exchange)
-            if app.definition.cache is not None and table is None:
-                return await self._answer_cached(app, request, exchange)
-            is_verbose = self._is_verbose(exchange)
-            run = self._explain if is_verbose else self._run
-            options = RunOptions(None, self._answers, is_raw=table is None)
-            ran = await run(app, request, exchange, options)
-            if table is not None and not ran.result.errors:
-                return await answer_table(*table, ran.plan, ran.result)
-            return self._render(app, ran, is_verbose=is_verbose)[0]
+        started, ok = time.perf_counter(), False
+        try:
+            answer = await self._answer_operation(app, request, exchange)
+            ok = True
+        except OperationRefused:
+            started = 0.0
+            raise
+        finally:
+            if started:  # it was valid
+                name = request.operation or request.operation_name or ""
+                duration = time.perf_counter() - started
+                emit(OperationFinished(exchange.app, name, request.query, duration, ok))
+        return answer
+
+    async def _answer_operation(
+        self, app: App, request: GraphqlRequest, exchange: Exchange
+    ) -> Body:
+        table = await self._find_table(app, request, exchange) if app.definition.csv else None
+        if app.definition.cache is not None and table is None:
+            return await self._answer_cached(app, request, exchange)
+        is_verbose = self.config.verbose and self._is_verbose(exchange)
+        run = self._explain if is_verbose else self._run
+        options = RunOptions(None, self._answers, is_raw=table is None)
+        ran = await run(app, request, exchange, options)
+        if table is not None and not ran.result.errors:
+            return await answer_table(*table, ran.plan, ran.result)
+        return self._render(app, ran, is_verbose=is_verbose)[0]
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         found = plan, _ = await self._find(app, request, exchange)
@@ -346,14 +364,20 @@ class GraphqlService(Service):
             found = await self._find(app, request, exchange)
             _record_operation(found[0])
         plan, kept = found
-        result = await execute(
+        result = await execute(self._prepare_run(plan, request, exchange, options))
+        return Ran(plan, result, kept)
+
+    def _prepare_run(
+        self, plan: Plan, request: GraphqlRequest, exchange: Exchange, options: RunOptions
+    ) -> Run:
+        return Run(
             plan,
+            exchange,
+            request.variables,
             store=self._store,
-            exchange=exchange,
-            variable_values=request.variables,
-            variables_resolver=self.resolvers,
-            settings=self.config,
-            limits=options.limits or plan.app.limits,
+            resolvers=self.resolvers,
+            bounds=self.config,
+            limits=options.limits or plan.app.app.limits,
             lane=self._lane,
             answers=options.answers,
             key_ring=self._key_ring,
@@ -362,7 +386,6 @@ class GraphqlService(Service):
             dependencies=options.recorder,
             is_raw=options.is_raw,
         )
-        return Ran(plan, result, kept)
 
     async def _explain(
         self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
@@ -380,16 +403,15 @@ class GraphqlService(Service):
         self, app: App, request: GraphqlRequest, exchange: Exchange, budget: int | None
     ) -> CostEstimate:
         plan, _ = await self._find(app, request, exchange)
-        limits, variables = plan.app.limits, request.variables
-        run = Run(plan, self._store, exchange, self.config, limits, variables, self._lane)
-        run.key_ring = self._key_ring
-        return await estimate_cost(run, self.resolvers, budget)
+        run = self._prepare_run(plan, request, exchange, RunOptions())
+        return await estimate_cost(run, budget)
 
     async def _find(
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> tuple[Plan, bool]:
-        view = await self.view(app, exchange)
-        introspection = may_introspect(self.config.introspection, exchange.account)
+        roles, allowed = exchange.roles, self.config.introspection
+        view = app.kept_view(roles) or await self._operations.view(app, roles)
+        introspection = allowed == "all" or may_introspect(allowed, exchange.account)
         try:
             return await self._operations.find(view, request, introspection=introspection)
         except OperationRefused as refusal:
@@ -398,6 +420,8 @@ class GraphqlService(Service):
             raise
 
     def _check_freedom(self, app: App, request: GraphqlRequest, exchange: Exchange) -> None:
+        if not self.config.operations_only:
+            return
         if self.is_bound(exchange.account) and not is_stored(app, request):
             raise OperationsOnly
 

@@ -19,6 +19,7 @@ from graphql import (
     GraphQLField,
     GraphQLInputObjectType,
     GraphQLInputType,
+    GraphQLLeafType,
     GraphQLSchema,
     ListValueNode,
     ObjectValueNode,
@@ -39,7 +40,7 @@ from graphql.execution.get_variable_signature import (
 )
 from graphql.execution.values import VariableValues, VariableValueSource, get_variable_values
 from graphql.language import Node
-from graphql.utilities import coerce_input_literal, coerce_input_value
+from graphql.utilities import coerce_input_literal
 
 from docgraph.graphql.definition.visibility import HIDDEN_DEFAULTS
 from docgraph.graphql.errors import (
@@ -211,7 +212,7 @@ class _Plain(NamedTuple):
     """A variable whose type is a scalar or an enum, nullable or not."""
 
     name: str
-    type: GraphQLInputType  # without its `!`
+    type: GraphQLLeafType  # without its `!`
     signature: GraphQLVariableSignature
 
 
@@ -254,7 +255,10 @@ class VariableReader:
             value = values.get(name)
             if value is None:  # absent or null: defaults, omissions, errors
                 return None
-            result = coerce_input_value(value, type_)
+            try:
+                result = type_.coerce_input_value(value)
+            except Exception:
+                return None
             if result is Undefined:
                 return None
             sources[name] = VariableValueSource(signature, value)

@@ -137,11 +137,16 @@ class Fetch:
     kept: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
+    def namespace(self) -> str:
+        """The collection, with its database."""
+        return f"{self.mapping.db}.{self.mapping.collection}"
+
+    @cached_property
     def is_list_type(self) -> bool:
         """Whether the values of the field are lists."""
         return _is_list(self.type)
 
-    @property
+    @cached_property
     def is_list(self) -> bool:
         """Whether the field has many documents or the first of them."""
         return self.is_list_type or self.connection is not None
@@ -171,6 +176,17 @@ class Fetch:
             and self.connection is None
             and all(block.program is not None for block in selection.blocks.values())
         )
+
+    @cached_property
+    def has_constant_window(self) -> bool:
+        """Whether sort, skip and limit are constants of the mapping, and callers give no others."""
+        mapping = self.mapping
+        if not isinstance(mapping, QueryMapping):
+            return False
+        if mapping.where is not None or mapping.order is not None:
+            return False
+        parts = (mapping.sort, mapping.skip, mapping.limit)
+        return all(part is None or part.is_constant for part in parts)
 
     @cached_property
     def has_own_windows(self) -> bool:
@@ -231,6 +247,11 @@ class Block:
     def needs_fetch(self) -> bool:
         """Whether something in or below this block is fetched."""
         return any(needs_fetch(column) for column in self.columns)
+
+    @cached_property
+    def is_concurrent(self) -> bool:
+        """Whether several columns wait for the database."""
+        return sum(map(needs_fetch, self.columns)) > 1
 
     @cached_property
     def project(self) -> Project:

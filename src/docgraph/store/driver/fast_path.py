@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import struct
 import time
+from functools import lru_cache
 from itertools import count
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -93,13 +94,13 @@ def _count_usable(pool: Pool) -> int:
     """Return how many reads may have a connection: open ones, and those that may be opened now."""
     usable = len(pool.conns) + len(pool.active_contexts) + count_openable(pool)
     if pool.max_pool_size != inf:
-        usable = min(usable, _count_readers(pool))
+        usable = min(usable, _count_readers(pool.max_pool_size))
     return max(1, usable)
 
 
-def _count_readers(pool: Pool) -> int:
+@lru_cache(16)
+def _count_readers(most: float) -> int:
     """Return how many connections reads may have: at least one is left for others, if possible."""
-    most = pool.max_pool_size
     return _MANY if most == inf else max(1, int(most - max(1, most // _SHARE)))
 
 
@@ -173,7 +174,7 @@ class FastPath:
         await lanes.enter(NO_WAIT, is_heavy=False)
         try:
             reply, size = await self._send(server, lanes, db, command, preference, Wait(deadline))
-            is_crowded = await self._share_if_crowded(size)
+            is_crowded = size > _SHARED and await self._share_if_crowded(size)
         finally:
             _leave(lanes, server.pool, is_heavy=False)
         if size > _SHARED and not is_crowded:
@@ -249,7 +250,7 @@ class FastPath:
                 slowness = cost.record(time.monotonic() - started, beside, size)
                 if is_heavy:
                     lanes.adapt(slowness)
-            is_crowded = await self._share_if_crowded(size)
+            is_crowded = size > _SHARED and await self._share_if_crowded(size)
         finally:
             _leave(lanes, server.pool, is_heavy=is_heavy)
         if size > _SHARED and not is_crowded:
@@ -258,7 +259,7 @@ class FastPath:
 
     async def _share_if_crowded(self, size: int) -> bool:
         """Wait for a turn of the event loop while holding the connection, to slow down reads."""
-        is_crowded = size > _SHARED and self._share.waiting_size > _MAX_WAITING
+        is_crowded = self._share.waiting_size > _MAX_WAITING
         if is_crowded:
             await self._share.enter(size)
         return is_crowded
@@ -267,7 +268,7 @@ class FastPath:
         lanes = self._lanes.get(pool)
         if lanes is None:
             longest = self._client.options.pool_options.wait_queue_timeout
-            lanes = self._lanes[pool] = PoolLanes(_count_readers(pool), longest)
+            lanes = self._lanes[pool] = PoolLanes(_count_readers(pool.max_pool_size), longest)
         return lanes
 
     def has_waited(self, since: float) -> bool:

@@ -114,7 +114,7 @@ async def _find_ground(stats: CollectionStats, place: tuple[str, str]) -> Ground
 
 
 class FencedFind:
-    """A `find` of one caller; `send` sends a command."""
+    """A `find` of one caller with a part behind the fence; `send` sends a command."""
 
     def __init__(
         self,
@@ -134,8 +134,6 @@ class FencedFind:
         self, send: Send, stats: CollectionStats | None, order: Order, take: Take | None
     ) -> list[Document]:
         """Return the documents in this order; without stats no index is used."""
-        if not self._parts.behind:
-            return await send(self._build_find(self._parts.front, order), take)
         served = stats is not None and await is_served(stats, self._place, order, self._parts.front)
         needs_find = _is_find_only(self._projection) or (
             not served and _has_sort_key(self._projection)
@@ -147,13 +145,6 @@ class FencedFind:
         ids = [one[_ID] for one in await send(command, None) if _ID in one]
         documents = await self._read(ids, order, send) if ids else []
         return await hand_over(documents, take)
-
-    def _build_find(self, filter: Mapping[str, Any], order: Order) -> Document:
-        sort, hint = order
-        options = {"projection": self._projection, "sort": sort, "hint": hint}
-        options["comment"] = self._comment
-        bounds = {"limit": self._limit, "skip": self._skip}
-        return build_find(self._place[1], filter, **bounds, options=options)
 
     def _build(self, order: Order, served: bool, projection: Mapping[str, Any]) -> Document:
         """Return the pipeline; if no index serves the order, it sorts what passed the fence."""

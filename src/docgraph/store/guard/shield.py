@@ -44,13 +44,11 @@ class Shield:
 
     hidden: Mapping[str, Paths] = field(default_factory=dict)
     rows: Rows = field(default_factory=dict)
+    databases: frozenset[str] = field(init=False)  # that have a restricted collection
 
-    def __bool__(self) -> bool:
-        return bool(self.hidden or self.rows)
-
-    def covers(self, db: str) -> bool:
-        """Return whether a collection of that database is restricted."""
-        return any([name.startswith(f"{db}.") for name in (*self.hidden, *self.rows)])
+    def __post_init__(self) -> None:
+        names = {name.partition(".")[0] for name in (*self.hidden, *self.rows)}
+        object.__setattr__(self, "databases", frozenset(names))
 
     def restrict(
         self, namespace: str, filter: Mapping[str, Any], *, by_bytes: bool = False

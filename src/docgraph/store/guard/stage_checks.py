@@ -115,6 +115,8 @@ _SCALARS = frozenset(
     | {Timestamp, DatetimeMS, MinKey, MaxKey, datetime.datetime, uuid.UUID}
 )
 _FLAGS = frozenset({int, float, bool, Int64})
+_COMPARING = frozenset({"$eq", "$in", "$match"})
+_NO_MARK = (None, "", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +127,13 @@ class Policy:
     operators: frozenset[str] = frozenset()
     allow_cross_database: bool = False
     refused: frozenset[str] = field(init=False, default=frozenset())
+    may_compare: bool = field(init=False, default=True)  # fields with values, as nearly always
 
     def __post_init__(self) -> None:
         # Without those that are always rejected, which are the defaults: mostly nothing is left.
         object.__setattr__(self, "stages", _lower(self.stages) - _ALWAYS.keys())
         object.__setattr__(self, "refused", frozenset(_ALWAYS) | _lower(self.operators))
+        object.__setattr__(self, "may_compare", self.refused.isdisjoint(_COMPARING))
 
     @classmethod
     def from_section(cls, section: AggregationSecurity) -> Policy:
@@ -144,7 +148,15 @@ class Policy:
 
 
 class KeptStage(dict[str, Any]):
-    """A stage for many requests that is never changed: it is checked once for each policy."""
+    """A constant stage of a command template, which is never changed (decision 69).
+
+    It is checked once for each policy, database and set of allowed stages. The values of a request
+    are in other stages and in filters, which are checked at every call. There, a value can never
+    become an operator, a path or a stage: templates insert it where MongoDB compares
+    (`docgraph.variables`), and only a value of a type without keys is passed without a search.
+    What depends on the caller or on facts of collections (row filters, hidden properties,
+    collations, views) is added or checked for each call, behind these checks.
+    """
 
     __slots__ = ("sound",)
     sound: tuple[Policy, str, frozenset[str]]  # set where nothing was to be rejected
@@ -167,10 +179,36 @@ def check_filter(
     `value` may be any part of a filter. A value of a caller (`from_caller`) must not contain
     `$expr` at all. In a filter that an author wrote (`trusted`) only supplied values count.
     """
+    if policy.may_compare and holds_only_values(value):
+        return
     refused = policy.refused | {"$expr"} if from_caller else policy.refused
     costly = COSTLY_VALUES if trusted else COSTLY
     if _check_keys(value, refused, origin, costly):
         check_filter_cost(value, origin, trusted=trusted)
+
+
+def holds_only_values(value: Any) -> bool:
+    """Return whether a filter only compares fields, by `$eq` and `$in`, with values without keys.
+
+    This is what most command templates become. The types of the inserted values are checked here,
+    at every call; every other filter is searched for operators.
+    """
+    if type(value) is not dict:
+        return False
+    for path, condition in value.items():
+        if type(path) is not str or path[:1] == "$":
+            return False
+        if type(condition) in _SCALARS:
+            continue
+        if type(condition) is not dict or len(condition) != 1:
+            return False
+        ((operator, operand),) = condition.items()
+        is_list = operator == "$in" and type(operand) is list
+        if is_list and _SCALARS.issuperset(map(type, operand)):
+            continue
+        if operator != "$eq" or type(operand) not in _SCALARS:
+            return False
+    return True
 
 
 def check_projection(
@@ -215,8 +253,9 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
     """
     if policy.stages or type(pipeline) is not list:
         return False
-    mark = (policy, db, allowed)
-    unknown = [one for one in pipeline if type(one) is not KeptStage or not _has_mark(one, mark)]
+    unknown = _list_unchecked(pipeline, db, policy, allowed)
+    if not unknown:
+        return True
     try:
         is_sound = _has_sound_stages(unknown, db, allowed) and not has_key(
             unknown, _join(policy.refused, COSTLY_VALUES)
@@ -225,13 +264,27 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
         return False
     for stage in unknown if is_sound else ():
         if type(stage) is KeptStage:
-            stage.sound = mark
+            stage.sound = (policy, db, allowed)
     return is_sound
 
 
-def _has_mark(stage: KeptStage, mark: tuple[Policy, str, frozenset[str]]) -> bool:
-    known = getattr(stage, "sound", None)
-    return known is not None and known[0] is mark[0] and known[1] == mark[1] and known[2] is mark[2]
+def _list_unchecked(
+    pipeline: list[Any], db: str, policy: Policy, allowed: frozenset[str]
+) -> list[Any]:
+    """Return the stages that were not checked once, and do not just compare values."""
+    may_match = policy.may_compare and "$match" in allowed
+    unchecked: list[Any] = []
+    for stage in pipeline:
+        kind = type(stage)
+        if kind is KeptStage:
+            mark = getattr(stage, "sound", _NO_MARK)
+            is_known = mark[0] is policy and mark[1] == db and mark[2] is allowed
+        else:
+            is_match = may_match and kind is dict and len(stage) == 1 and "$match" in stage
+            is_known = is_match and holds_only_values(stage["$match"])
+        if not is_known:
+            unchecked.append(stage)
+    return unchecked
 
 
 def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:

@@ -12,6 +12,7 @@ from docgraph.codec import decode
 from docgraph.exchange import Exchange, Request
 from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.plan.plan import build_plan
 from docgraph.graphql.sections import Graphql
 from docgraph.runtime.allocations import embed_json
@@ -25,15 +26,16 @@ async def run(query: str, variables: dict[str, Any] | None = None, schema: str =
     """Execute a query that asks nothing of the store."""
     app = make_app(schema, {"Query": {}}) if schema else make_app()
     nowhere: Any = None
-    return await execute(
+    run = Run(
         build_plan(app, parse(query), None),
+        Exchange(Request("POST", b"/graphql/blog"), "1"),
+        variables or {},
         store=nowhere,
-        exchange=Exchange(Request("POST", b"/graphql/blog"), "1"),
-        variable_values=variables or {},
-        variables_resolver=Resolvers(decode),
-        settings=Graphql(),
-        limits=app.limits,
+        resolvers=Resolvers(decode),
+        bounds=Graphql(),
+        limits=app.app.limits,
     )
+    return await execute(run)
 
 
 async def test_type_name_of_the_root_needs_no_command() -> None:
