@@ -246,7 +246,8 @@ def record_map(arguments: argparse.Namespace) -> None:
     MAP.mkdir(parents=True, exist_ok=True)
     settings = BUILD / "coverage.toml"
     settings.write_text(
-        f'[run]\nsource = ["src/docgraph", "workbench/src"]\npatch = ["subprocess", "fork", "_exit"]\n'
+        f'[run]\nsource = ["src/docgraph", "workbench/src"]\n'
+        f'patch = ["subprocess", "fork", "_exit"]\n'
         f'data_file = "{MAP / ".coverage"}"\n',
         encoding="utf-8",
     )
