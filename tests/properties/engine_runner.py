@@ -15,6 +15,7 @@ from docgraph.codec import decode
 from docgraph.exchange import Exchange, Permission, Request
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.execute.execute import Result, execute
+from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.freshness.dependency import Dependency
 from docgraph.graphql.freshness.recorder import DependencyRecorder
@@ -85,20 +86,19 @@ class Engine:
         reports: bool,
         is_raw: bool,
     ) -> Result:
-        return self._runner.run(
-            execute(
-                plan,
-                store=self.store,
-                exchange=exchange,
-                variable_values=variables,
-                variables_resolver=self._resolvers,
-                settings=self._settings,
-                limits=plan.app.limits,
-                report_limits=reports,
-                dependencies=recorder,
-                is_raw=is_raw,
-            )
+        run = Run(
+            plan,
+            exchange,
+            variables,
+            store=self.store,
+            resolvers=self._resolvers,
+            bounds=self._settings,
+            limits=plan.app.app.limits,
+            report_limits=reports,
+            dependencies=recorder,
+            is_raw=is_raw,
         )
+        return self._runner.run(execute(run))
 
     def find_dependencies(self, recorder: DependencyRecorder) -> tuple[Dependency, ...] | str:
         """What a recorded answer depends on, or why that is not known."""

@@ -101,7 +101,7 @@ class Oracle:
         return Expected(data, problems, cuts)
 
     def _resolve(self, source: Node | None, info: GraphQLResolveInfo[Any], **arguments: Any) -> Any:
-        mapping = self._app.mappings.get(info.parent_type.name, {}).get(info.field_name)
+        mapping = self._app.app.mappings.get(info.parent_type.name, {}).get(info.field_name)
         if mapping is None or (source is None and isinstance(mapping, FieldMapping)):
             return None
         if isinstance(mapping, FieldMapping):
@@ -177,14 +177,14 @@ class Oracle:
     def _show(self, type_: Any, value: Any) -> Any:
         try:
             if is_enum_type(type_):
-                return type_.values[self._app.enums[type_.name].name_of(value)].value
+                return type_.values[self._app.app.enums[type_.name].name_of(value)].value
             shown = serializer(type_.name, JsonMode.GRAPHQL)(value)
         except ValueError:
             return OracleError("value-does-not-fit")
         return shown if type_.name in BUILT_IN else value
 
     def _resolve_type(self, node: Node, info: GraphQLResolveInfo[Any], type_: Any) -> str | None:
-        return self._app.type_resolvers[type_.name].resolve(node.value)
+        return self._app.app.type_resolvers[type_.name].resolve(node.value)
 
 
 def _count(template: Any, scope: Scope, name: str) -> int:

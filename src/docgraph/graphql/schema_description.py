@@ -218,7 +218,7 @@ def _with_text(schema: JsonSchema, type_: GraphQLNamedType) -> JsonSchema:
 
 def describe_result(plan: Plan) -> JsonSchema:
     """Return the schema of `data`, as the selections say; a condition makes a field optional."""
-    known = _KnownSelections(is_plain=plan.app.mode is JsonMode.GRAPHQL_PLAIN)
+    known = _KnownSelections(is_plain=plan.app.app.mode is JsonMode.GRAPHQL_PLAIN)
     return _describe_block(plan.widest_tree().block, known)
 
 

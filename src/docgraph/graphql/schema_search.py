@@ -110,7 +110,7 @@ def find_purposes(view: VisibleApp) -> dict[str, str]:
     """Return the fields that count or group what is stored, by `Type.field`."""
     return {
         f"{type_name}.{name}": "count" if _is_count(mapping) else "group"
-        for type_name, fields in view.mappings.items()
+        for type_name, fields in view.app.mappings.items()
         for name, mapping in fields.items()
         if isinstance(mapping, AggregationMapping) and (_is_count(mapping) or _is_group(mapping))
     }

@@ -149,7 +149,7 @@ def _collect_hits(views: Sequence[VisibleApp], words: Sequence[str]) -> dict[str
     for view in views:
         purposes = find_purposes(view)
         for hit in search_schema(view.schema, words, purposes):
-            hits.append((hit, view.definition.uri, purposes.get(hit.place)))
+            hits.append((hit, view.app.definition.uri, purposes.get(hit.place)))
     hits.sort(key=lambda one: -one[0].score)
     shown = [
         {

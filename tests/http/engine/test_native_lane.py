@@ -309,7 +309,7 @@ async def test_a_large_shared_object_is_not_copied_beyond_the_limit(
 
     assert result.data is not None
     assert not any(isinstance(value, bytes) for value in result.data.values())
-    assert encode_data(result.data, app.limits.response_bytes) is None
+    assert encode_data(result.data, app.app.limits.response_bytes) is None
 
 
 async def test_fields_that_share_an_object_have_few_copies_of_it_together(
@@ -328,7 +328,7 @@ async def test_fields_that_share_an_object_have_few_copies_of_it_together(
 
     assert result.data is not None
     texts = [value for value in result.data.values() if isinstance(value, bytes)]
-    assert 0 < sum(map(len, texts)) <= 2 * app.limits.response_bytes
+    assert 0 < sum(map(len, texts)) <= 2 * app.app.limits.response_bytes
 
 
 async def test_what_hides_properties_gets_decoded_documents() -> None:

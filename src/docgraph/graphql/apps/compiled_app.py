@@ -155,7 +155,8 @@ class VisibleApp:
     @cached_property
     def identity(self) -> str:
         """A text that is different for apps whose answers to an operation can differ."""
-        texts = (str(self.definition.id), self.definition.uri, self.app.version, self.mode.name)
+        app = self.app
+        texts = (str(app.definition.id), app.definition.uri, app.version, app.mode.name)
         return repr((texts, sorted(self.key)))
 
     @cached_property
@@ -164,42 +165,12 @@ class VisibleApp:
         types = filter(is_abstract_type, self.schema.type_map.values())
         return max((len(self.schema.get_possible_types(type_)) for type_ in types), default=1)
 
-    @property
-    def definition(self) -> AppDefinition:
-        """The definition of the app."""
-        return self.app.definition
-
-    @property
-    def mappings(self) -> Mapping[str, Mapping[str, AnyMapping]]:
-        """The mappings of the app: a hidden field is not in the schema, so no query selects it."""
-        return self.app.mappings
-
-    @property
-    def enums(self) -> Mapping[str, EnumMapping]:
-        """The enum mappings of the app."""
-        return self.app.enums
-
-    @property
-    def type_resolvers(self) -> Mapping[str, TypeResolver]:
-        """The type resolvers of the app."""
-        return self.app.type_resolvers
-
     def find_fault(self, type_name: str, field: str) -> str | None:
         """Return why the definition of a field is invalid; None: it is valid."""
         faults = self.app.faults
         if not faults:
             return None
         return faults.get((type_name, field)) or faults.get((type_name,))
-
-    @property
-    def limits(self) -> GraphqlLimits:
-        """The query limits of the app."""
-        return self.app.limits
-
-    @property
-    def mode(self) -> JsonMode:
-        """The JSON mode of the app."""
-        return self.app.mode
 
 
 def build_app(

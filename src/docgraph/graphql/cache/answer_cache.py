@@ -158,7 +158,7 @@ class AnswerCache:
         mark = self._watch.begin_now(tree.collections)
         if mark is None:
             return bypass(self._watch.bypass_reason)
-        options = plan.app.definition.cache
+        options = plan.app.app.definition.cache
         found = self.answers.find(key, None if options is None else options.max_age)
         if found is not None:
             emit(_HIT)

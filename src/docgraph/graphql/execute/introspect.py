@@ -77,7 +77,7 @@ def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> 
         value = resolve(None, compiler.info)
         if value is not None and complete is not None:
             value = complete(value)
-        limit = plan.app.limits.response_bytes
+        limit = plan.app.app.limits.response_bytes
         if _measure(value, {}) > limit:
             raise reject_length(limit)
         return allocations.dumps(value)

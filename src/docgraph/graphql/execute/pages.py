@@ -168,7 +168,7 @@ class _Positions:
         return Cursors.bind(
             keys,
             _VERSION,
-            (None if ring is None else ring.definitions, freeze(app.definition.id)),
+            (None if ring is None else ring.definitions, freeze(app.app.definition.id)),
             (mapping.db, mapping.collection),
             self._fetch.position.coordinates,
             self._order,

@@ -156,8 +156,8 @@ class Operations:
 
     def _build(self, app: VisibleApp, key: PlanKey) -> Plan:
         introspection, operation_name, query = key
-        document = parse_query(query, app.limits)
-        check_limits(document, app.limits)
+        document = parse_query(query, app.app.limits)
+        check_limits(document, app.app.limits)
         select_operation(document, operation_name)  # has a clearer message for mutations
         _check_validity(app, document, introspection=introspection)
         is_large = _is_large(app, query)

@@ -231,7 +231,7 @@ def _reject(path: tuple[str, ...], reason: str) -> NotAcceptable:
 
 async def answer_table(shape: CsvShape, cells: CsvCells, plan: Plan, result: Result) -> Body:
     """Return the response with the table of a result."""
-    limit = plan.app.limits.response_bytes
+    limit = plan.app.app.limits.response_bytes
     text = await render_table(shape, result.data, cells, limit)
     if text is None:
         raise reject_length(limit)

@@ -101,7 +101,7 @@ class TreeBuilder:
             self._build_field(type_, key, nodes, is_root=is_root)
             for key, nodes in collected.fields.items()
         )
-        return Block(type_.name, fields, notes=collected.notes, mode=self.app.mode)
+        return Block(type_.name, fields, notes=collected.notes, mode=self.app.app.mode)
 
     def _build_field(
         self, parent: GraphQLObjectType, key: str, nodes: list[FieldNode], *, is_root: bool
@@ -117,7 +117,7 @@ class TreeBuilder:
         fault = self.app.find_fault(parent.name, name)
         if fault is not None:
             return UnmappedField(key, definition.type, position, InvalidField(fault))
-        mapping = self.app.mappings.get(parent.name, {}).get(name)
+        mapping = self.app.app.mappings.get(parent.name, {}).get(name)
         if isinstance(mapping, QueryMapping | AggregationMapping):
             return self._build_fetch(key, definition, position, nodes, mapping, is_root)
         if mapping is None or is_root:
@@ -143,7 +143,7 @@ class TreeBuilder:
         if (
             unchanged is None
             and named.name == "Float"
-            and self.app.mode is not JsonMode.GRAPHQL_CANONICAL
+            and self.app.app.mode is not JsonMode.GRAPHQL_CANONICAL
         ):
             unchanged = float
         return LeafField(
@@ -154,8 +154,8 @@ class TreeBuilder:
             mapping.get,
             self._find_serializer(named),
             unchanged,
-            is_date=named.name == "DateTime" and self.app.mode is not JsonMode.GRAPHQL_PLAIN,
-            names=self.app.enums[named.name].names if is_enum_type(named) else None,
+            is_date=named.name == "DateTime" and self.app.app.mode is not JsonMode.GRAPHQL_PLAIN,
+            names=self.app.app.enums[named.name].names if is_enum_type(named) else None,
         )
 
     def _build_fetch(
@@ -243,7 +243,7 @@ class TreeBuilder:
             type_.name: self._build_inner(type_, position, sets)
             for type_ in self.app.schema.get_possible_types(named)
         }
-        resolver = self.app.type_resolvers[named.name]
+        resolver = self.app.app.type_resolvers[named.name]
         return Selection(named.name, position, blocks, resolver.resolve, resolver.needed_paths)
 
     def _build_inner(
@@ -256,8 +256,8 @@ class TreeBuilder:
 
     def _find_serializer(self, named: GraphQLNamedType) -> Callable[[Any], Any]:
         if is_enum_type(named):
-            return self.app.enums[named.name].name_of
-        return serializer(named.name, self.app.mode)
+            return self.app.app.enums[named.name].name_of
+        return serializer(named.name, self.app.app.mode)
 
 
 def _serialize_count(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:

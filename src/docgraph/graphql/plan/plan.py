@@ -111,7 +111,7 @@ class Plan:
     @cached_property
     def comment(self) -> dict[str, str]:
         """The comment of every command to the database, which shows its origin."""
-        return {"app": str(self.app.definition.id), "operation": self.name[:_LONGEST_NAME]}
+        return {"app": str(self.app.app.definition.id), "operation": self.name[:_LONGEST_NAME]}
 
     @cached_property
     def only_tree(self) -> PlanTree | None:

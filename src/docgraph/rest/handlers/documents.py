@@ -44,9 +44,9 @@ async def _get(call: RestCall) -> Answer:
     await call.require_collection()
     parameters = call.parameters
     own: Document = {"_id": call.resource.id}
-    added = _is_etag_left_out(call)
+    added, restriction = _is_etag_left_out(call), parameters.restriction
     read = Read(
-        filter={"$and": [own, *parameters.restriction]} if parameters.restriction else own,
+        filter={"$and": [own, *restriction]} if restriction else own,
         projection={**(parameters.keys or {}), ETAG: 1} if added else parameters.keys,
         limit=1,
         hint=parameters.hint,
@@ -56,12 +56,15 @@ async def _get(call: RestCall) -> Answer:
         raise NotFound(f"document {show_id(call.resource.id)} does not exist")
     document = found[0]
     headers = etag_headers(document)
-    wanted = parse_tags(call.request.headers.get_list("if-match"))
-    if wanted is not None and await _find_etag(call, document) not in wanted:
-        return Body(412, headers=headers)
-    known = parse_tags(call.request.headers.get_list("if-none-match"))
-    if known is not None and (known.any or etag_of(document) in known):
-        return Body(304, headers=headers)
+    fields = call.exchange.request.headers
+    if b"if-match" in fields.first:
+        wanted = parse_tags(fields.get_list("if-match"))
+        if wanted is not None and await _find_etag(call, document) not in wanted:
+            return Body(412, headers=headers)
+    if b"if-none-match" in fields.first:
+        known = parse_tags(fields.get_list("if-none-match"))
+        if known is not None and (known.any or etag_of(document) in known):
+            return Body(304, headers=headers)
     if added:
         document.pop(ETAG, None)
     return await call.answer_found(document, found, headers)
@@ -83,7 +86,9 @@ def _is_etag_left_out(call: RestCall) -> bool:
     permission = call.exchange.permission
     if permission is not None and permission.project_response:
         return False
-    keys = call.parameters.keys or {}
+    keys = call.parameters.keys
+    if not keys:
+        return False
     # `_id` next to others has no influence: both kinds of projection can show or hide it.
     deciding = [one for key, one in keys.items() if key != "_id" or len(keys) == 1]
     return ETAG not in keys and any(one == 1 for one in deciding)

@@ -110,7 +110,7 @@ def test_callers_with_the_same_roles_that_matter_share_a_view() -> None:
     assert anonymous.key == frozenset()
     assert app.visible_to(["editor", "x"]).key == {"editor"}
     assert app.visible_to(("admin",)).schema is app.schema
-    assert anonymous.mappings is app.mappings
+    assert anonymous.app.mappings is app.mappings
     assert anonymous.app.version == app.version
 
 

@@ -118,7 +118,7 @@ def test_a_value_never_becomes_an_operator_or_a_path(source: Any) -> None:
             assert set(_find_operators(rendered)) <= ALLOWED, value
 
 
-STAGES = [
+STAGES: list[dict[str, Any]] = [
     {"$match": {"a": {"$arg": "x"}}},
     {"$set": {"b": {"$arg": "x"}}},
     {"$group": {"_id": {"$arg": "x"}, "n": {"$sum": 1}}},
@@ -192,6 +192,7 @@ def test_values_next_to_kept_stages_are_checked_at_every_call() -> None:
     for value in ("x", {"$eq": 1}, "$where"):
         check_pipeline([{"$match": {"a": value}}, *kept], db="blog", policy=DEFAULT)
 
-    for wrong in ({"a": {"$where": "1"}}, {"$where": "1"}, {"a": [{"$function": {}}]}):
+    wrongs: list[Any] = [{"a": {"$where": "1"}}, {"$where": "1"}, {"a": [{"$function": {}}]}]
+    for wrong in wrongs:
         with pytest.raises(SecurityViolation):
             check_pipeline([{"$match": wrong}, *kept], db="blog", policy=DEFAULT)
