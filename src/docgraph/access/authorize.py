@@ -46,6 +46,13 @@ def _describe_vetoer(vetoer: Authorizer) -> _Vetoer:
     return _Vetoer(vetoer, is_for_data=isinstance(vetoer, FilterOperatorsBlacklist))
 
 
+def _find_requirements(authorizer: object) -> Sequence[Any]:
+    """Return the predicates without which an authorizer requires no login."""
+    if isinstance(authorizer, ACLRegistryVetoer):
+        return authorizer.registry.requirements
+    return _ALWAYS
+
+
 class Authorization:
     """The stage `authorize` of the pipeline."""
 
@@ -54,9 +61,7 @@ class Authorization:
         self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
         self._vetoers = [_describe_vetoer(one) for one in self.vetoers]
         self._demanding: list[tuple[LoginDemander, Sequence[Any]]] = [
-            (one, one.registry.requirements if isinstance(one, ACLRegistryVetoer) else _ALWAYS)
-            for one in authorizers
-            if isinstance(one, LoginDemander)
+            (one, _find_requirements(one)) for one in authorizers if isinstance(one, LoginDemander)
         ]
         self._requirements = [predicates for _, predicates in self._demanding]
         self._allowers = [

@@ -408,7 +408,7 @@ async def test_an_empty_collection_gets_an_admin_whose_password_is_told_once(
 async def test_somebody_at_a_terminal_is_told_when_the_server_has_said_that_it_is_ready(
     open_: Open, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.auth.authenticators.first_password.is_terminal", lambda: True)
+    monkeypatch.setattr("docgraph.auth.authenticators.first_user.is_terminal", lambda: True)
     async with open_(**{"create-user": True}) as realm:
         await eventually(lambda: realm.users.count_documents({}))
         assert "password  " not in capfd.readouterr().err
@@ -420,7 +420,7 @@ async def test_somebody_at_a_terminal_is_told_when_the_server_has_said_that_it_i
 async def test_a_server_that_is_stopped_before_it_is_ready_still_tells_the_password(
     open_: Open, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("docgraph.auth.authenticators.first_password.is_terminal", lambda: True)
+    monkeypatch.setattr("docgraph.auth.authenticators.first_user.is_terminal", lambda: True)
     async with open_(**{"create-user": True}) as realm:
         await eventually(lambda: realm.users.count_documents({}))
         assert "password  " not in capfd.readouterr().err
