@@ -88,8 +88,6 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     report has three lists: less is protected than before, more is refused than before, answers
     differ. Exit code 3: a line of the first list is not accepted.
     """
-    from docgraph.cli.migrate.corrections import check_file
-
     environment = os.environ.get("RHO") if with_environment else None
     if config is None and not overrides and not environment:
         raise click.UsageError("give CONFIG, or an override file with -o")
@@ -97,11 +95,9 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     found = load_restheart(config, overrides, environment, version)
     directory = config.parent if config is not None else Path()
     conversion = Conversion(found, directory, _find_sections())
-    remarks = _convert(conversion, db)
+    remarks = _convert(conversion, db, corrected)
     if corrected is None:
         _require_free(output)
-    else:
-        check_file(corrected)
     try:
         if not offline:
             remarks += _survey(conversion, corrected)
@@ -119,18 +115,25 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
         sys.exit(_NOT_ACCEPTED)
 
 
-def _convert(conversion: Conversion, db: str | None) -> list[Remark]:
-    """Convert and check the result; return the lines about the configuration."""
-    from docgraph.cli.migrate.corrections import check_new_file
+def _convert(conversion: Conversion, db: str | None, corrected: Path | None) -> list[Remark]:
+    """Convert and check the result; return the lines about the configuration.
+
+    The rules are those of the corrected file, if there is one.
+    """
+    from docgraph.access.sections import FileAclAuthorizer
+    from docgraph.cli.migrate.corrections import check_file, check_new_file
     from docgraph.cli.migrate.survey import check_file_rules
 
     run_conversion(conversion)
     if db is not None:
         conversion.move_to(db)
-    rules = conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ())
-    found = check_file_rules(rules)
+    found = check_file_rules(conversion.list_file_rules())
     conversion.drop_rules(found.unreadable)
+    conversion.drop_disabled()
     check_new_file(conversion)
+    if corrected is not None:
+        section = check_file(corrected).config.get(FileAclAuthorizer)
+        found = check_file_rules(section.permissions if section.enabled else ())
     return [*conversion.remarks, *found.remarks]
 
 

@@ -28,6 +28,7 @@ class NumberLimit(NamedTuple):
     effect: ReportList
 
 
+_DIGEST: Final = ("digestAuthMechanism", "enabled")
 _BOUNDS: Final = {
     ("graphql", "app-cache-ttr"): NumberLimit(100, True, ReportList.ANSWERS),
     ("dbRealmAuthenticator", "bcrypt-complexity"): NumberLimit(14, False, ReportList.LESS),
@@ -95,6 +96,12 @@ def _correct(conversion: Conversion, problem: Problem) -> bool:
         where = ".".join(_find_old(conversion, problem))
         conversion.add(ReportList.MORE, "cookies-off", where, what, remedy)
         return True
+    if problem.path.startswith("/digestAuthMechanism") and conversion.get(*_DIGEST):
+        conversion.put(*_DIGEST, False)
+        what = f"docgraph turns digest off: {problem.message}"
+        remedy = problem.hint or "use basicAuthMechanism"
+        conversion.add(ReportList.MORE, "digest-off", ".".join(_DIGEST), what, remedy)
+        return True
     if problem.path in {"/mongo/max-pagesize", "/mongo/default-pagesize"}:
         most = conversion.get("mongo", "max-pagesize")
         if isinstance(most, int) and most < conversion.get("mongo", "default-pagesize"):
@@ -114,6 +121,9 @@ def _find_old(conversion: Conversion, problem: Problem) -> tuple[str, str]:
 
 def _locate(conversion: Conversion, problem: Problem) -> Problem:
     """Return the problem with the line of the old file that causes it."""
+    if problem.path == "/":  # no authorizer
+        hint = "enable mongoAclAuthorizer or fileAclAuthorizer, and write the rules of your plugin"
+        problem = Problem("", "/mongoAclAuthorizer/enabled", problem.message, hint)
     section, option = _find_old(conversion, problem)
     origin = conversion.config.locate(section, option)
     path = f"/{section}/{option}" if option else f"/{section}"

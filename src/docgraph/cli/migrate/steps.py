@@ -9,6 +9,7 @@ from docgraph.cli.migrate.differences import report_differences
 
 def run_conversion(conversion: Conversion) -> None:
     """Convert all sections and options."""
+    conversion.report_version()
     conversion.convert_options()
     convert_authentication(conversion)
     conversion.convert_services()

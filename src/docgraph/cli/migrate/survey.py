@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
 from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.sections import DbAclAuthorizer
-from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.auth.authenticators.sections import BCRYPT_HASH, MAX_COST, DbRealmAuthenticator
 from docgraph.cli.migrate.report import Remark, ReportList
 from docgraph.codec import name_id
 from docgraph.exchange import Deadline, Document
@@ -22,7 +22,7 @@ from docgraph.rest.properties import check_properties, find_idle
 from docgraph.rest.schema_checks import open_lane
 from docgraph.rest.schema_store import Schemas
 from docgraph.server.app import Docgraph
-from docgraph.store import Policy
+from docgraph.store import Policy, RevealKey
 from docgraph.store.catalog import Catalog
 from docgraph.store.names import SCHEMA_STORE
 from docgraph.store.sections import AggregationSecurity
@@ -32,6 +32,7 @@ _MAX_READ: Final = 10_000  # documents of each collection
 _LIMIT_MS: Final = 30_000
 _PROPERTIES: Final = "_properties"
 _MAX_NAMED: Final = 10
+_HASH_THERE: Final = "$2a$"  # of every password hash that RESTHeart accepts
 _CORRECT: Final = "correct it before you switch over"
 # Conditions that are never true there, and work here.
 _IDLE_THERE: Final = re.compile(r"bson-request-prop-equals|equals\s*[(\[]\s*@qparams\s*\[")
@@ -53,10 +54,13 @@ class StoredSurvey:
         policy = Policy.from_section(
             self.app.plugins.values["configuration"][AggregationSecurity.section_name]
         )
-        rules = await self._read(acl.acl_db, acl.acl_collection)
-        people = await self._read(users.users_db, users.users_collection)
-        remarks = [*check_rules(rules, policy), *check_people(people, rules)]
-        apps = await self._read(graphql.db, graphql.collection)
+        rules = await self._read(acl.acl_db, acl.acl_collection) if acl.enabled else []
+        people = await self._read_people(users) if users.enabled else []
+        named = [(f"permission {name_id(rule.get('_id'))}", rule) for rule in rules]
+        remarks = [*check_rules(named, policy, RuleOrigin.DATABASE), *check_people(people, rules)]
+        if users.bcrypt_hashed_password:
+            remarks += check_hashes(people, users.prop_password)
+        apps = await self._read(graphql.db, graphql.collection) if graphql.enabled else []
         remarks += check_apps(apps, graphql, policy)
         remarks += await self._check_views()
         if "*" in databases:
@@ -79,6 +83,7 @@ class StoredSurvey:
                 f"permission {one.rule}",
                 f"{flaw.where} {flaw.what}",
                 flaw.hint or _CORRECT,
+                "GET of the view",
             )
             for one in await comparison.find_view_warnings(rules)
             if one.other is None and (flaw := one.describe())
@@ -105,33 +110,40 @@ class StoredSurvey:
                 await schemas.find(*key)
             except DocgraphError as error:
                 remedy = error.hint or _CORRECT
-                remarks.append(Remark(ReportList.MORE, "schema", where, error.message, remedy))
+                example = f"schemaId: {key[1]}"
+                remarks.append(
+                    Remark(ReportList.MORE, "schema", where, error.message, remedy, example)
+                )
         return remarks
 
-    async def _read(self, db: str, collection: str) -> list[Document]:
+    async def _read_people(self, users: DbRealmAuthenticator) -> list[Document]:
+        keys = self.app.plugins.find(DbRealmAuthenticator.section_name).keys
+        return await self._read(users.users_db, users.users_collection, keys)
+
+    async def _read(
+        self, db: str, collection: str, reveal: Iterable[RevealKey] = ()
+    ) -> list[Document]:
         deadline = Deadline.after_ms(_LIMIT_MS)
         found = await self.app.store.reads.find(
-            db, collection, {}, limit=_MAX_READ + 1, deadline=deadline
+            db, collection, {}, limit=_MAX_READ + 1, deadline=deadline, reveal=reveal
         )
         if len(found) > _MAX_READ:
             text = f"only the first {_MAX_READ} documents were compared"
             where, remedy = f"{db}.{collection}", "compare the others yourself"
-            self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy))
+            example = f"db.{collection}.find().skip({_MAX_READ})"
+            self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy, example))
         return list(found[:_MAX_READ])
 
 
 def check_rules(
-    documents: Sequence[Document], policy: Policy, source: RuleOrigin = RuleOrigin.DATABASE
+    named: Iterable[tuple[str, Mapping[str, Any]]], policy: Policy, source: RuleOrigin
 ) -> Iterator[Remark]:
-    """Yield rules that docgraph does not accept, and those that decide otherwise here."""
+    """Yield rules, each with its location, that docgraph refuses or decides otherwise."""
     knowledge = Knowledge(frozenset(BUILT_IN), policy)
     narrowing: list[str] = []
     bound: list[str] = []
-    for number, document in enumerate(documents):
+    for where, document in named:
         rule = read_rule(document, source, knowledge)
-        where = f"permission {name_id(document.get('_id'))}"
-        if source is RuleOrigin.FILE:
-            where = f"fileAclAuthorizer.permissions[{number}]"
         if not isinstance(rule, Rule):
             # Another rule may admit the same requests without the filters of this one.
             effect = ReportList.LESS if _narrows(document) else ReportList.MORE
@@ -175,11 +187,14 @@ def _describe_filters(narrowing: Sequence[str], bound: Sequence[str]) -> Iterato
             "filter and sort by a hidden property are 403"
         )
         remedy = "give callers who need more a rule without the filter"
-        yield Remark(ReportList.MORE, "filtered-reads", _name_some(narrowing), text, remedy)
+        example = "GET /coll/_aggrs/name, GET /coll?sort=-hidden"
+        where = _name_some(narrowing)
+        yield Remark(ReportList.MORE, "filtered-reads", where, text, remedy, example)
     if bound:
         text = "a variable without a value in readFilter or mergeRequest is 403; there it is null"
         remedy = "give users the property that the variable names"
-        yield Remark(ReportList.MORE, "unbound-variable", _name_some(bound), text, remedy)
+        where, example = _name_some(bound), "@user.team for a user without team"
+        yield Remark(ReportList.MORE, "unbound-variable", where, text, remedy, example)
 
 
 def _show(document: Mapping[str, Any]) -> str:
@@ -201,22 +216,25 @@ class FileRulesSurvey(NamedTuple):
 
 def check_file_rules(rules: Sequence[Any]) -> FileRulesSurvey:
     """Return the differences of the rules in the configuration; other values are left out."""
-    documents = [rule for rule in rules if isinstance(rule, dict)]
+    documents = {number: rule for number, rule in enumerate(rules) if isinstance(rule, dict)}
     knowledge = Knowledge(frozenset(BUILT_IN), Policy())
     unreadable = (
         number
-        for number, document in enumerate(documents)
+        for number, document in documents.items()
         if not isinstance(read_rule(document, RuleOrigin.FILE, knowledge), Rule)
     )
-    return FileRulesSurvey(
-        list(check_rules(documents, Policy(), RuleOrigin.FILE)), frozenset(unreadable)
-    )
+    named = [
+        (f"fileAclAuthorizer.permissions[{number}]", rule) for number, rule in documents.items()
+    ]
+    found = check_rules(named, Policy(), RuleOrigin.FILE)
+    return FileRulesSurvey(list(found), frozenset(unreadable))
 
 
 def _narrows(document: Mapping[str, Any]) -> bool:
     conditions = document.get("mongo")
     return isinstance(conditions, Mapping) and any(
-        conditions.get(name) for name in ("readFilter", "writeFilter", "projectResponse")
+        conditions.get(name)
+        for name in ("readFilter", "writeFilter", "mergeRequest", "projectResponse")
     )
 
 
@@ -235,6 +253,31 @@ def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Itera
         yield Remark(ReportList.KEPT, "roles", where, text, "", needs=option)
 
 
+def check_hashes(people: Sequence[Document], prop_password: str) -> Iterator[Remark]:
+    """Yield the users who can log in only here, and those who can only there."""
+    newly, no_longer = [], []
+    for person in people:
+        value = person.get(prop_password)
+        stored = value if isinstance(value, str) else ""
+        shape = BCRYPT_HASH.fullmatch(stored)
+        is_new = shape is not None and not stored.startswith(_HASH_THERE)
+        if shape is not None and int(shape[1]) > MAX_COST:
+            no_longer += [] if is_new else [name_id(person.get("_id"))]
+        elif is_new:
+            newly.append(name_id(person.get("_id")))
+    example = f"a hash that does not begin with {_HASH_THERE}"
+    if newly:
+        text = "can log in here; their password hashes are not accepted there"
+        remedy = "remove these users or their passwords, or accept that they log in"
+        where = f"users {_name_some(newly)}"
+        yield Remark(ReportList.LESS, "foreign-hash", where, text, remedy, example)
+    if no_longer:
+        text = f"cannot log in: the cost of their password hashes is above {MAX_COST}"
+        where, remedy = f"users {_name_some(no_longer)}", "set their passwords again"
+        example = f"{_HASH_THERE}15$…"
+        yield Remark(ReportList.MORE, "costly-hash", where, text, remedy, example)
+
+
 def _list_roles(document: Mapping[str, Any]) -> list[str]:
     roles = document.get("roles", document.get("role"))
     listed = [roles] if isinstance(roles, str) else roles
@@ -251,15 +294,22 @@ def check_apps(
             app = build_app(decode_definition(document), settings, policy=policy, is_stored=True)
         except DocgraphError as error:
             text = f"answers 400 until it is corrected: {error.message}"
-            yield Remark(ReportList.ANSWERS, "app", where, text, error.hint or _CORRECT)
+            remedy = error.hint or _CORRECT
+            yield Remark(ReportList.ANSWERS, "app", where, text, remedy, _show_app(document))
             continue
         if app.problems:
             text = f"is served without its invalid parts: {'; '.join(map(str, app.problems))}"
-            yield Remark(ReportList.ANSWERS, "app", where, text, _CORRECT)
+            yield Remark(ReportList.ANSWERS, "app", where, text, _CORRECT, _show_app(document))
         if isinstance(app.definition.id, str) and app.definition.uri != app.definition.id:
             option = "graphql.serve-by-id"
             text = f"is served at {app.definition.uri}, and under its _id by {option}"
             yield Remark(ReportList.KEPT, "two-paths", where, text, "", needs=option)
+
+
+def _show_app(document: Mapping[str, Any]) -> str:
+    descriptor = document.get("descriptor")
+    uri = descriptor.get("uri") if isinstance(descriptor, Mapping) else None
+    return f"POST /graphql/{uri or name_id(document.get('_id'))}"
 
 
 def check_stored_properties(
@@ -274,10 +324,12 @@ def check_stored_properties(
         except DocgraphError as error:
             faults = error.details if isinstance(error.details, list) else [error.message]
             text, remedy = "; ".join(map(str, faults)), error.hint or _CORRECT
-            yield Remark(ReportList.MORE, "properties", where, text, remedy)
+            example = f"GET /{where.rpartition('/')[2]}/_meta"
+            yield Remark(ReportList.MORE, "properties", where, text, remedy, example)
         for text in find_idle(document) if is_collection else ():
             remedy = "remove it when your clients no longer rely on it"
-            yield Remark(ReportList.ANSWERS, "idle-property", where, text, remedy)
+            example = f"GET /{where.rpartition('/')[2]}/_meta"
+            yield Remark(ReportList.ANSWERS, "idle-property", where, text, remedy, example)
 
 
 def _name_place(db: str, document: Mapping[str, Any]) -> str:
