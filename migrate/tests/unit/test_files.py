@@ -10,9 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from docgraph.cli.migrate import migrate
-from docgraph.cli.migrate.corrections import check_file
 from docgraph.exchange import ConfigError
+from docgraph.tools.configuration import check_file
+from docgraph_migrate.command import migrate
 
 FILES = Path(__file__).parent / "restheart"
 LESS, MORE, ANSWERS = (

@@ -15,19 +15,22 @@ from typing import Any, Final
 
 import msgspec
 
-from docgraph.cli.migrate.report import Remark, ReportList
-from docgraph.cli.migrate.restheart_config import (
+from docgraph.tools.configuration import (
+    ConfigError,
+    Problem,
+    Section,
+    find_option,
+    load_file,
+    render_block,
+    to_plain,
+)
+from docgraph_migrate.report import Remark, ReportList
+from docgraph_migrate.restheart_config import (
     OptionAction,
     RestheartConfig,
     load_actions,
     resolve_old_scalar,
 )
-from docgraph.config.config_node import to_plain
-from docgraph.config.options import find_option
-from docgraph.config.render import render_block
-from docgraph.config.section import Section
-from docgraph.config.sources import load_file
-from docgraph.exchange import ConfigError, Problem
 
 _LEVELS: Final = {"TRACE": "debug", "ALL": "debug", "WARN": "warning", "OFF": "error"}
 _SECRET: Final = re.compile(r"key$|password|document|users")  # options that examples leave out

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.corrections import check_new_file
-from docgraph.cli.migrate.report import ReportList
-from docgraph.cli.migrate.restheart_config import RestheartConfig, load_actions
-from docgraph.cli.migrate.steps import run_conversion
 from docgraph.config.config_node import Origin, from_plain
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import SECTIONS
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.corrections import check_new_file
+from docgraph_migrate.report import ReportList
+from docgraph_migrate.restheart_config import RestheartConfig, load_actions
+from docgraph_migrate.steps import run_conversion
 
 Config = dict[str, dict[str, Any]]
 

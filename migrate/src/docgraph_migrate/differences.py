@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import ReportList
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.report import ReportList
 
 _GUIDE = "see the guide, 'What changes for your clients'"
 

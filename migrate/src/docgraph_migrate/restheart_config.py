@@ -10,17 +10,24 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from docgraph.config.config_node import EMPTY, ConfigNode, Origin, from_plain, merge, to_plain
-from docgraph.config.config_tree import (
+from docgraph.tools.configuration import (
+    EMPTY,
+    ConfigError,
+    ConfigNode,
+    Origin,
     Override,
     PathError,
+    Problem,
     apply_override,
+    from_plain,
+    merge,
     parse_entries,
+    parse_yaml,
     read_entry,
+    read_text,
+    resolve_scalar,
+    to_plain,
 )
-from docgraph.config.parse import parse_yaml, resolve_scalar
-from docgraph.config.sources import read_text
-from docgraph.exchange import ConfigError, Problem
 
 _OLD: Final = 8
 _LATEST: Final = 9

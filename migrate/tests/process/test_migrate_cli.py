@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 from pymongo import MongoClient
-
 from tests.process.commands import run
 
 Mongo = MongoClient[dict[str, Any]]

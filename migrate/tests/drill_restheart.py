@@ -22,7 +22,6 @@ from typing import Any
 import httpx2 as httpx
 import pytest
 from pymongo import MongoClient
-
 from tests.http.realms import hashed
 
 Mongo = MongoClient[dict[str, Any]]

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from docgraph.cli.migrate import migrate
-from docgraph.cli.migrate.convert import Conversion, renumber
-from docgraph.cli.migrate.restheart_config import load_actions, load_defaults, load_restheart
-from docgraph.cli.migrate.steps import run_conversion
 from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import SECTIONS, load_tree, prepare
+from docgraph_migrate.command import migrate
+from docgraph_migrate.convert import Conversion, renumber
+from docgraph_migrate.restheart_config import load_actions, load_defaults, load_restheart
+from docgraph_migrate.steps import run_conversion
 
 # The defaults that the table does not have, since they are long.
 _LONG: dict[tuple[str, str], Any] = {

@@ -7,30 +7,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
-from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED, Rule, RuleOrigin
-from docgraph.access.sections import DbAclAuthorizer
-from docgraph.auth.authenticators.sections import BCRYPT_HASH, MAX_COST, DbRealmAuthenticator
-from docgraph.cli.migrate.report import Remark, ReportList
-from docgraph.codec import name_id
-from docgraph.exchange import Deadline, Document
-from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.apps.compiled_app import build_app
-from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.sections import Graphql
-from docgraph.rest.properties import check_properties, find_idle
-from docgraph.rest.schema_checks import open_lane
-from docgraph.rest.schema_store import Schemas
-from docgraph.server.app import Docgraph
-from docgraph.store import Policy, RevealKey
-from docgraph.store.catalog import Catalog
-from docgraph.store.names import SCHEMA_STORE
-from docgraph.store.sections import AggregationSecurity
-from docgraph.variables import BUILT_IN
+from docgraph import DocgraphError, Document
+from docgraph.tools.stored import (
+    AUTHENTICATED,
+    BCRYPT_HASH,
+    MAX_COST,
+    METADATA_STORE,
+    SCHEMA_STORE,
+    UNAUTHENTICATED,
+    DbAclAuthorizer,
+    DbRealmAuthenticator,
+    Docgraph,
+    Graphql,
+    Policy,
+    Rule,
+    RuleOrigin,
+    build_stored_app,
+    check_properties,
+    check_schema,
+    find_idle,
+    find_policy,
+    find_section,
+    find_view_warnings,
+    list_databases,
+    name_id,
+    parse_rule,
+    read_documents,
+)
+from docgraph_migrate.report import Remark, ReportList
 
 _MAX_READ: Final = 10_000  # documents of each collection
-_LIMIT_MS: Final = 30_000
-_PROPERTIES: Final = "_properties"
 _MAX_NAMED: Final = 10
 _HASH_THERE: Final = "$2a$"  # of every password hash that RESTHeart accepts
 _CORRECT: Final = "correct it before you switch over"
@@ -47,15 +53,12 @@ class StoredSurvey:
 
     async def run(self, databases: Sequence[str]) -> list[Remark]:
         """Return the differences of all kinds of documents; the database `*` means all."""
-        acl, users, graphql = (
-            self.app.plugins.values["configuration"][kind.section_name]
-            for kind in (DbAclAuthorizer, DbRealmAuthenticator, Graphql)
-        )
-        policy = Policy.from_section(
-            self.app.plugins.values["configuration"][AggregationSecurity.section_name]
-        )
+        acl = find_section(self.app, DbAclAuthorizer)
+        users = find_section(self.app, DbRealmAuthenticator)
+        graphql, policy = find_section(self.app, Graphql), find_policy(self.app)
         rules = await self._read(acl.acl_db, acl.acl_collection) if acl.enabled else []
-        people = await self._read_people(users) if users.enabled else []
+        place = (users.users_db, users.users_collection)
+        people = await self._read(*place, passwords=True) if users.enabled else []
         named = [(f"permission {name_id(rule.get('_id'))}", rule) for rule in rules]
         remarks = [*check_rules(named, policy, RuleOrigin.DATABASE), *check_people(people, rules)]
         if users.bcrypt_hashed_password:
@@ -64,18 +67,15 @@ class StoredSurvey:
         remarks += check_apps(apps, graphql, policy)
         remarks += await self._check_views()
         if "*" in databases:
-            catalog = Catalog(self.app.store, self.app.plugins.values["generations"], ttl=0.0)
-            databases = await catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+            databases = await list_databases(self.app)
         for db in databases:
-            properties = await self._read(db, _PROPERTIES)
+            properties = await self._read(db, METADATA_STORE)
             remarks += check_stored_properties(db, properties, policy)
             remarks += await self._check_schemas(db, properties)
         return remarks + self._cut
 
     async def _check_views(self) -> list[Remark]:
         """Return the views that rules refuse from now on (decision 58)."""
-        comparison = self.app.plugins.find("accessExplain").explainer.comparison
-        rules = await self.app.plugins.values["acl-rules"].find_all()
         return [
             Remark(
                 ReportList.MORE,
@@ -85,16 +85,12 @@ class StoredSurvey:
                 flaw.hint or _CORRECT,
                 "GET of the view",
             )
-            for one in await comparison.find_view_warnings(rules)
+            for one in await find_view_warnings(self.app)
             if one.other is None and (flaw := one.describe())
         ]
 
     async def _check_schemas(self, db: str, properties: Sequence[Document]) -> list[Remark]:
         """Return the JSON schemas that cannot work, and the collections that name one."""
-        values = self.app.plugins.values
-        schemas = Schemas(
-            self.app.store, values["generations"], open_lane(values["blocking"]), ttl=0.0
-        )
         places = {
             f"schema {db}/{name_id(one['_id'])}": (db, one["_id"])
             for one in await self._read(db, SCHEMA_STORE)
@@ -107,7 +103,7 @@ class StoredSurvey:
         remarks = []
         for where, key in places.items():
             try:
-                await schemas.find(*key)
+                await check_schema(self.app, *key)
             except DocgraphError as error:
                 remedy = error.hint or _CORRECT
                 example = f"schemaId: {key[1]}"
@@ -116,16 +112,9 @@ class StoredSurvey:
                 )
         return remarks
 
-    async def _read_people(self, users: DbRealmAuthenticator) -> list[Document]:
-        keys = self.app.plugins.find(DbRealmAuthenticator.section_name).keys
-        return await self._read(users.users_db, users.users_collection, keys)
-
-    async def _read(
-        self, db: str, collection: str, reveal: Iterable[RevealKey] = ()
-    ) -> list[Document]:
-        deadline = Deadline.after_ms(_LIMIT_MS)
-        found = await self.app.store.reads.find(
-            db, collection, {}, limit=_MAX_READ + 1, deadline=deadline, reveal=reveal
+    async def _read(self, db: str, collection: str, *, passwords: bool = False) -> list[Document]:
+        found = await read_documents(
+            self.app, db, collection, limit=_MAX_READ + 1, passwords=passwords
         )
         if len(found) > _MAX_READ:
             text = f"only the first {_MAX_READ} documents were compared"
@@ -139,15 +128,14 @@ def check_rules(
     named: Iterable[tuple[str, Mapping[str, Any]]], policy: Policy, source: RuleOrigin
 ) -> Iterator[Remark]:
     """Yield rules, each with its location, that docgraph refuses or decides otherwise."""
-    knowledge = Knowledge(frozenset(BUILT_IN), policy)
     narrowing: list[str] = []
     bound: list[str] = []
     for where, document in named:
-        rule = read_rule(document, source, knowledge)
+        rule = parse_rule(document, source, policy)
         if not isinstance(rule, Rule):
             # Another rule may admit the same requests without the filters of this one.
             effect = ReportList.LESS if _narrows(document) else ReportList.MORE
-            text = f"is not used until it is corrected: {'; '.join(map(describe_flaw, rule))}"
+            text = f"is not used until it is corrected: {'; '.join(rule)}"
             yield Remark(effect, "rule-not-used", where, text, _CORRECT, _show(document))
             continue
         yield from _compare_rule(rule, document, where)
@@ -217,11 +205,10 @@ class FileRulesSurvey(NamedTuple):
 def check_file_rules(rules: Sequence[Any]) -> FileRulesSurvey:
     """Return the differences of the rules in the configuration; other values are left out."""
     documents = {number: rule for number, rule in enumerate(rules) if isinstance(rule, dict)}
-    knowledge = Knowledge(frozenset(BUILT_IN), Policy())
     unreadable = (
         number
         for number, document in documents.items()
-        if not isinstance(read_rule(document, RuleOrigin.FILE, knowledge), Rule)
+        if not isinstance(parse_rule(document, RuleOrigin.FILE), Rule)
     )
     named = [
         (f"fileAclAuthorizer.permissions[{number}]", rule) for number, rule in documents.items()
@@ -291,7 +278,7 @@ def check_apps(
     for document in documents:
         where = f"app {name_id(document.get('_id'))}"
         try:
-            app = build_app(decode_definition(document), settings, policy=policy, is_stored=True)
+            app = build_stored_app(document, settings, policy)
         except DocgraphError as error:
             text = f"answers 400 until it is corrected: {error.message}"
             remedy = error.hint or _CORRECT
@@ -335,5 +322,5 @@ def check_stored_properties(
 def _name_place(db: str, document: Mapping[str, Any]) -> str:
     """Return the database or the collection whose properties the document has."""
     name = str(document.get("_id", ""))
-    prefix = f"{_PROPERTIES}."
+    prefix = f"{METADATA_STORE}."
     return f"{db}/{name.removeprefix(prefix)}" if name.startswith(prefix) else db

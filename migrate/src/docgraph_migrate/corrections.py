@@ -6,16 +6,12 @@ import os
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from docgraph.cli.migrate.authentication import turn_cookies_off
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import ReportList
-from docgraph.config import ConfigSources
-from docgraph.exchange import ConfigError, Problem
-
-if TYPE_CHECKING:
-    from docgraph.server.prepare import LoadedConfiguration
+from docgraph.tools.configuration import ConfigError, Problem, check_file
+from docgraph_migrate.authentication import turn_cookies_off
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.report import ReportList
 
 _MAX_ROUNDS: Final = 5  # a correction may bring another one to light
 
@@ -58,17 +54,6 @@ def find_problems(conversion: Conversion) -> list[Problem]:
         except ConfigError as error:
             return list(error.problems)
     return []
-
-
-def check_file(file: Path) -> LoadedConfiguration:
-    """Check a file as `config check` does; raise `ConfigError`."""
-    from docgraph.cli.parts import check_parts
-    from docgraph.server.prepare import load_tree, prepare, require_allower
-
-    prepared = prepare(load_tree(ConfigSources(file=file, environ={})))
-    require_allower(prepared)
-    check_parts(prepared)
-    return prepared
 
 
 def _apply_bounds(conversion: Conversion) -> None:

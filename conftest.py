@@ -19,9 +19,6 @@ import uvloop
 from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from pymongo import MongoClient
-
-from docgraph.embedded import EmbeddedMongo, MongodOptions
-from docgraph.store.driver.fast_path import FastPath
 from tests import hanging, restless, times
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
@@ -33,6 +30,9 @@ from tests.leaks import Snapshot, lasting_clients
 from tests.process.commands import start_preloaded, stop_preloaded
 from tests.replica_set import ReplicaSet
 from tests.tiers import find_reason
+
+from docgraph.embedded import EmbeddedMongo, MongodOptions
+from docgraph.store.driver.fast_path import FastPath
 
 # A run of the suite tries the same examples each time, `make test-long` others (`chance.py`).
 # How long it takes to make them says how busy the machine is, and examples may share a fixture.
