@@ -142,7 +142,7 @@ def test_lockstep(mongo_uri: str, mongo_client: Mongo, tmp_path: Path) -> None:
     print(report.stdout)
     java = ["java", "-jar", "restheart.jar", "-o", str(overrides)]
     ours = [*PROGRAM, "serve", "-c", str(new), "--set", "/http-listener/port=18081"]
-    ours += ["--set", "/bruteForceAttackGuard/enabled=false"]
+    ours += ["--set", "/bruteForceAttackGuard/enabled=false", "--set", "/logging/level=error"]
     counts: dict[str, Counter[str]] = {caller: Counter() for caller in CALLERS}
     wider: set[tuple[str, str]] = set()
     try:

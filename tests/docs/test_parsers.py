@@ -61,6 +61,7 @@ OTHERS = {
     "store/driver/connection_status.py": "the connection string",
     "store/sections.py": "the connection string",
     "plugins/discover.py": "plugins",
+    "plugins/packages.py": "plugins",
     "runtime/allocations.py": "for the modules that call it",
     "store/views.py": "a function of its own",
     "auth/tokens/claim_warnings.py": "rules that are stored",

@@ -72,16 +72,18 @@ class _Commands(click.Group):
     """Has the name and help of each command, and imports one only to run or complete it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from docgraph.cli.plugins import list_plugin_commands
+        from docgraph.cli.plugins import list_packaged_commands, list_plugin_commands
 
+        missing = set(PACKAGED).difference(list_packaged_commands())
+        own = [name for name in COMMANDS if name not in missing]
         try:
             found = list_plugin_commands()
         except _startup_error() as error:  # help must work when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
-            return list(COMMANDS)
+            return own
         for name in sorted(COMMANDS.keys() & set(found)):
             notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
-        return [*COMMANDS, *(one for one in found if one not in COMMANDS)]
+        return [*own, *(one for one in found if one not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoints
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -29,3 +30,10 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
         assert error.exit_code == 2
         assert f"docgraph-{name}" in str(error)
         assert f"pip install 'docgraph[{name}]'" in (error.hint or "")
+
+
+def test_help_lists_the_commands_that_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set(docgraph.list_commands(click.Context(docgraph)))
+    assert names.issuperset(PACKAGED)
+    monkeypatch.setattr("docgraph.cli.plugins.list_packaged_commands", set)
+    assert names - set(docgraph.list_commands(click.Context(docgraph))) == set(PACKAGED)
