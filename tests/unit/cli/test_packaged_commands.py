@@ -1,4 +1,4 @@
-"""Decision 65: commands that are packages of their own, found by their entry point."""
+"""Commands that are packages of their own, found by their entry point."""
 
 from __future__ import annotations
 
