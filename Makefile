@@ -9,7 +9,7 @@ PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; 
 # Processes of `make test`: four keep two cores busy, for tests also wait.
 TESTERS ?= 4
 # What the core does without, each with its own pyproject.toml; they are on no package index.
-PACKAGES := -e workbench
+PACKAGES := -e workbench -e migrate
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -72,7 +72,7 @@ test-times: $(VENV)/.dev ## print what the tests of the last run cost, by direct
 	@$(BIN)/python tools/test_times.py
 
 test-fast: $(VENV)/.dev ## run the tests that start no server
-	@$(BIN)/pytest -n 2 -m "not server" $(addprefix --ignore=tests/,browser conformance process) --ignore=workbench/tests/process $(ARGS)
+	@$(BIN)/pytest -n 2 -m "not server" $(addprefix --ignore=tests/,browser conformance process) --ignore=workbench/tests/process --ignore=migrate/tests/process $(ARGS)
 
 test-long: $(VENV)/.dev ## run the generated tests with sixteen times as many examples as `make test`
 	@DOCGRAPH_TEST_EXAMPLES=many $(BIN)/pytest -n $(TESTERS) --durations 20 -m hypothesis $(ARGS)
@@ -119,7 +119,7 @@ drill-container: ## carry out the Containerfile in a minimal Debian 12, read-onl
 	@$(PYTHON) -m tools.drill_container $(ARGS)
 
 drill-restheart: $(VENV)/.dev ## the same requests to RESTHeart and docgraph after a migration (RESTHEART_HOME=directory of restheart.jar, Java)
-	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_restheart.py
+	@$(BIN)/pytest -q -s -p no:randomly migrate/tests/drill_restheart.py
 
 drill-slow-upload: $(VENV)/.dev ## attack a server with slow uploads (SLOW_UPLOADS=1000 SECONDS=20)
 	@$(BIN)/pytest -q -s -p no:randomly tests/drills/drill_slow_upload.py
@@ -138,10 +138,9 @@ $(VENV)/.browser: $(VENV)/.dev pyproject.toml constraints.txt
 
 LONG_DRILLS := $(addprefix tests/drills/drill_,memory.py set_faults.py soak.py definitions.py many_listeners.py people.py rolling.py)
 # It needs a RESTHeart of yours.
-OTHER_DRILLS := tests/drills/drill_restheart.py
 
 drill: $(VENV)/.dev ## make things fail under load, and measure (make drill-database-lost for one)
-	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS) $(OTHER_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
+	@$(BIN)/pytest -q -s -p no:randomly $(filter-out $(LONG_DRILLS),$(sort $(wildcard tests/drills/drill_*.py)))
 
 drill-long: $(VENV)/.dev ## the drills that take longer: memory, a set of three behind relays, a lasting load, many listeners, thousands of people, a rolling upgrade, the native lane
 	@$(BIN)/pytest -q -s -p no:randomly $(LONG_DRILLS)

@@ -31,6 +31,7 @@ _PAGES: Final = (
     "bench/README.md",
     "tests/README.md",
     "workbench/*.md",
+    "migrate/*.md",
 )
 _DEVELOPER_PAGES: Final = ("ARCHITECTURE.md", "docs/explanation/glossary.md", "tests/README.md")
 _PACKAGES: Final = ("src/docgraph/**/*.py", "*/src/docgraph_*/**/*.py")

@@ -22,6 +22,7 @@ AREAS = (
     "tests/process",
     "tests/docs",
     "workbench/tests",
+    "migrate/tests",
 )
 
 

@@ -38,7 +38,7 @@ _NOWHERE = "mongodb://127.0.0.1:9/"
 _first_modules: set[str] = set()
 # Not imported before the commands are known: a server says where its processes count together
 # before it imports what counts, and few commands need the large library of traces.
-_PACKAGES = ("docgraph", "docgraph_workbench")
+_PACKAGES = ("docgraph", "docgraph_workbench", "docgraph_migrate")
 _LEFT_OUT = (
     "docgraph.__main__",
     "docgraph.observe.meters",

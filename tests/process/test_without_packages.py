@@ -60,6 +60,7 @@ def run(hidden: dict[str, str], cwd: Path, *arguments: str) -> subprocess.Comple
         (("apps", "check", "--live"), "docgraph-workbench"),
         (("access", "fuzz", "movies", "--anonymous"), "docgraph-workbench"),
         (("access", "fuzz", "--help"), "docgraph-workbench"),
+        (("migrate", "restheart", "old.yml"), "docgraph-migrate"),
     ],
 )
 def test_a_command_names_the_package_that_it_needs(

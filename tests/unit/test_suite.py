@@ -176,7 +176,7 @@ def test_the_types_of_all_our_code_are_checked() -> None:
     assert settings == {
         "strict": True,
         "python_version": "3.11",
-        "mypy_path": ["src", "workbench/src", "."],
+        "mypy_path": ["src", "workbench/src", "migrate/src", "."],
         "explicit_package_bases": True,
         "warn_unreachable": True,
     }

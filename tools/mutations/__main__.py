@@ -40,7 +40,7 @@ MAP = BUILD / "map"
 RESULTS = BUILD / "results.jsonl"
 ACCEPTED = Path(__file__).with_name("accepted.yml")
 GOAL = 0.9
-_TESTS = ("tests/unit", "tests/http", "tests/properties", "workbench/tests")
+_TESTS = ("tests/unit", "tests/http", "tests/properties", "workbench/tests", "migrate/tests")
 _BUDGET_SECONDS = 12.0  # of tests for one mutant, as long as they took for the record
 _PATIENCE = 4.0  # so many times as long as recorded may they take, and a start
 _START_SECONDS = 60.0
@@ -246,7 +246,7 @@ def record_map(arguments: argparse.Namespace) -> None:
     MAP.mkdir(parents=True, exist_ok=True)
     settings = BUILD / "coverage.toml"
     settings.write_text(
-        f'[run]\nsource = ["src/docgraph", "workbench/src"]\n'
+        f'[run]\nsource = ["src/docgraph", "workbench/src", "migrate/src"]\n'
         f'patch = ["subprocess", "fork", "_exit"]\n'
         f'data_file = "{MAP / ".coverage"}"\n',
         encoding="utf-8",

@@ -63,6 +63,8 @@ PLACES = {
     "top": ("explain", "top"),
     "version": ("plugins", "version"),
 }
+# Commands that are packages of their own: entry points of the group `docgraph.commands`.
+PACKAGED = ("migrate",)
 SERVERS = ("serve", "demo")
 
 
@@ -70,16 +72,18 @@ class _Commands(click.Group):
     """Has the name and help of each command, and imports one only to run or complete it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from docgraph.cli.plugins import list_plugin_commands
+        from docgraph.cli.plugins import list_packaged_commands, list_plugin_commands
 
+        missing = set(PACKAGED).difference(list_packaged_commands())
+        own = [name for name in COMMANDS if name not in missing]
         try:
             found = list_plugin_commands()
         except _startup_error() as error:  # help must work when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
-            return list(COMMANDS)
+            return own
         for name in sorted(COMMANDS.keys() & set(found)):
             notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
-        return [*COMMANDS, *(one for one in found if one not in COMMANDS)]
+        return [*own, *(one for one in found if one not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
@@ -96,10 +100,20 @@ class _Commands(click.Group):
         except click.UsageError as error:
             meant = _suggest(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{error.message}{meant}", ctx) from None
-        if name in COMMANDS:
+        if name in PACKAGED:
+            command = _load_packaged(name)
+        elif name in COMMANDS:
             module, attribute = PLACES.get(name, (name, name))
             command = getattr(import_module(f"docgraph.cli.{module}"), attribute)
         return name, command, rest
+
+
+def _load_packaged(name: str) -> click.Command:
+    """Return the command of a package; raise `MissingPackage` if it is not installed."""
+    from docgraph.plugins import packages
+
+    command: click.Command = packages.load_part(packages.COMMANDS, name)
+    return command
 
 
 def _suggest(word: str, known: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -50,6 +51,11 @@ GROUP = "docgraph.plugins"  # of entry points
 _VARIABLES = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES")  # either may name a directory of plugins
 _FILE = Path("docgraph.yml")
 _DIRECTORY = Path("plugins")
+
+
+def list_packaged_commands() -> Collection[str]:
+    """Return the paths of commands that installed packages provide, without importing them."""
+    return entry_points(group="docgraph.commands").names
 
 
 def list_plugin_commands() -> list[str]:

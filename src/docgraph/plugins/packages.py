@@ -29,6 +29,7 @@ KNOWN: Final[Mapping[tuple[str, str], str]] = {
     (TOOLS, "infer"): _WORKBENCH,
     (TOOLS, "advise"): _WORKBENCH,
     (ADVISERS, "data"): _WORKBENCH,
+    (COMMANDS, "migrate"): "docgraph-migrate",
 }
 """The package of each of our own parts."""
 

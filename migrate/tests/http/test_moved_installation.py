@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 from bson import Int64, ObjectId, Regex
-
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.restheart_config import load_restheart
-from docgraph.cli.migrate.steps import run_conversion
-from docgraph.server.prepare import SECTIONS
 from tests.databases import new_name
 from tests.http.harness import Document, Mongo, Reply, Service, running
 from tests.http.hosts import module_application
 from tests.http.realms import hashed
 from tests.http.stream_harness import SSE, WEBSOCKET, listen
+
+from docgraph.server.prepare import SECTIONS
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.restheart_config import load_restheart
+from docgraph_migrate.steps import run_conversion
 
 pytestmark = pytest.mark.anyio
 

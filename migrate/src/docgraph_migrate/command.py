@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 import click
 
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import (
+from docgraph import StartupError
+from docgraph.tools.commands import notice
+from docgraph.tools.configuration import check_file, find_sections
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.corrections import check_new_file
+from docgraph_migrate.report import (
     Remark,
     check_accepted,
     explain_open,
     find_open,
     print_report,
 )
-from docgraph.cli.migrate.restheart_config import load_restheart
-from docgraph.cli.migrate.steps import run_conversion
-from docgraph.cli.terminal import notice
-from docgraph.config import ConfigSources
-from docgraph.config.section import Section
-from docgraph.exchange import StartupError
+from docgraph_migrate.restheart_config import load_restheart
+from docgraph_migrate.steps import run_conversion
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False)
 _NOT_ACCEPTED: Final = 3  # the exit code
@@ -88,20 +87,16 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     report has three lists: less is protected than before, more is refused than before, answers
     differ. Exit code 3: a line of the first list is not accepted.
     """
-    from docgraph.cli.migrate.corrections import check_file
-
     environment = os.environ.get("RHO") if with_environment else None
     if config is None and not overrides and not environment:
         raise click.UsageError("give CONFIG, or an override file with -o")
     version = int(from_version) if from_version else None
     found = load_restheart(config, overrides, environment, version)
     directory = config.parent if config is not None else Path()
-    conversion = Conversion(found, directory, _find_sections())
-    remarks = _convert(conversion, db)
+    conversion = Conversion(found, directory, find_sections())
+    remarks = _convert(conversion, db, corrected)
     if corrected is None:
         _require_free(output)
-    else:
-        check_file(corrected)
     try:
         if not offline:
             remarks += _survey(conversion, corrected)
@@ -119,41 +114,37 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
         sys.exit(_NOT_ACCEPTED)
 
 
-def _convert(conversion: Conversion, db: str | None) -> list[Remark]:
-    """Convert and check the result; return the lines about the configuration."""
-    from docgraph.cli.migrate.corrections import check_new_file
-    from docgraph.cli.migrate.survey import check_file_rules
+def _convert(conversion: Conversion, db: str | None, corrected: Path | None) -> list[Remark]:
+    """Convert and check the result; return the lines about the configuration.
+
+    The rules are those of the corrected file, if there is one.
+    """
+    from docgraph.tools.stored import list_file_rules
+    from docgraph_migrate.survey import check_file_rules
 
     run_conversion(conversion)
     if db is not None:
         conversion.move_to(db)
-    rules = conversion.sections.get("fileAclAuthorizer", {}).get("permissions", ())
-    found = check_file_rules(rules)
+    found = check_file_rules(conversion.list_file_rules())
     conversion.drop_rules(found.unreadable)
+    conversion.drop_disabled()
     check_new_file(conversion)
+    if corrected is not None:
+        found = check_file_rules(list_file_rules(check_file(corrected)))
     return [*conversion.remarks, *found.remarks]
-
-
-def _find_sections() -> Mapping[str, type[Section]]:
-    from docgraph.server.prepare import find_plugins, load_tree, sections_of
-
-    return sections_of(find_plugins(load_tree(ConfigSources(environ={}))))
 
 
 def _survey(conversion: Conversion, corrected: Path | None) -> list[Remark]:
     """Return the differences found in the database of the new configuration."""
-    from docgraph.cli.application import work_on
-    from docgraph.cli.migrate.corrections import check_file
-    from docgraph.cli.migrate.survey import StoredSurvey
-    from docgraph.rest.sections import Mongo
+    from docgraph.tools.stored import list_mounted_databases, work_on
+    from docgraph_migrate.survey import StoredSurvey
 
     with TemporaryDirectory() as directory:
         file = corrected or Path(directory, "docgraph.yml")
         if corrected is None:
             write_private(file, conversion.render())
         prepared = check_file(file)
-        mounts = prepared.config.get(Mongo).mongo_mounts
-        databases = sorted({one.what.strip("/").split("/")[0] for one in mounts})
+        databases = list_mounted_databases(prepared)
         return work_on(prepared, lambda app: StoredSurvey(app).run(databases))
 
 

@@ -6,12 +6,14 @@ Version 9 has the key, the issuer and the audience of tokens in one section, ver
 from __future__ import annotations
 
 import secrets
+from textwrap import wrap
 from typing import Any, Final
 
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import ReportList
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.report import ReportList
 
 _KEY_BYTES: Final = 32
+_PEM_WIDTH: Final = 64
 _REALM: Final = "RESTHeart Realm"  # of every challenge there
 _REALMS: Final = {"mongoRealmAuthenticator": "dbRealmAuthenticator"}
 _COOKIES: Final = ("authCookieSetter", "authCookieHandler", "authCookieRemover")
@@ -79,6 +81,8 @@ class _Tokens:
         options = {"key": key, "issuer": self._config.get(source, "issuer")}
         if self._is_latest:
             options["audience"] = self._config.get(source, "audience")
+        else:
+            options["audience"] = self._config.get("jwtTokenManager", "audience")
         self._to.put_all("jwtTokenManager", options)
         for option in options:
             self._to.origins["jwtTokenManager", option] = (source, option)
@@ -95,10 +99,12 @@ class _Tokens:
                 remedy = "let other services sign with HS256, or turn jwtTokenManager off"
                 self._to.add(ReportList.MORE, "algorithm", f"{source}.algorithm", what, remedy)
             algorithm = _OURS[0]
-        key = self._renew_key(source, 0)
+        is_public = str(algorithm).startswith("R")
+        key = _read_certificate(get(source, "key")) if is_public else self._renew_key(source, 0)
         self._to.put_all(
             section,
             {
+                "leeway": 0,
                 "algorithm": algorithm,
                 "key": key,
                 "issuer": get(source, "issuer"),
@@ -115,6 +121,23 @@ class _Tokens:
             remedy = "agree on a longer key with the issuer, then remove allow-weak-key"
             self._to.add(ReportList.ANSWERS, "weak-key", f"{source}.key", what, remedy)
         self._convert_roles(section)
+        self._report_wider(source)
+
+    def _report_wider(self, source: str) -> None:
+        """Report what makes docgraph accept tokens that RESTHeart does not."""
+        audience = self._config.get(source, "audience")
+        if isinstance(audience, list) and len(audience) > 1:
+            what = "a token has to name all of them there; docgraph accepts one that names any"
+            example = f"a token with aud: {audience[0]}"
+            remedy = "write one audience that only tokens for this service have"
+            where = f"{source}.audience"
+            self._to.add(ReportList.LESS, "any-audience", where, what, remedy, example)
+        if self._config.on("identityAuthMechanism"):
+            what = "is tried before JWT there, so that no token counts; here it is tried last"
+            example = "a token with more roles than the identity"
+            remedy = "turn jwtAuthenticationMechanism or identityAuthMechanism off"
+            where = "identityAuthMechanism"
+            self._to.add(ReportList.LESS, "identity-last", where, what, remedy, example)
 
     def _convert_roles(self, section: str) -> None:
         claim, fixed = (self._config.get(section, name) for name in ("rolesClaim", "fixedRoles"))
@@ -155,6 +178,14 @@ class _Tokens:
             self._to.put("authTokenService", "token-headers", "service")
 
 
+def _read_certificate(key: Any) -> Any:
+    """Return a certificate as PEM text; there it is the same text without its first line."""
+    if not isinstance(key, str) or "-----" in key:
+        return key
+    lines = wrap("".join(key.split()), _PEM_WIDTH)
+    return "\n".join(("-----BEGIN CERTIFICATE-----", *lines, "-----END CERTIFICATE-----", ""))
+
+
 def _convert_cookies(conversion: Conversion) -> None:
     """Keep cookies if all three plugins are on, and a token that they can carry."""
     config, get = conversion.config, conversion.config.get
@@ -192,7 +223,10 @@ def _convert_users(conversion: Conversion) -> None:
     """Take over users of files and the first user, without the published password."""
     users = conversion.load_list("fileRealmAuthenticator", "users")
     if users is not None and conversion.config.on("fileRealmAuthenticator"):
-        conversion.put("fileRealmAuthenticator", "users", [_replace(conversion, u) for u in users])
+        # Without a password, a user is disabled there.
+        active = [one for one in users if not isinstance(one, dict) or one.get("password", "")]
+        replaced = [_replace(conversion, one) for one in active]
+        conversion.put("fileRealmAuthenticator", "users", replaced)
     document = conversion.config.get("mongoRealmAuthenticator", "create-user-document")
     if not isinstance(document, str) or not conversion.config.on("mongoRealmAuthenticator"):
         return
@@ -203,7 +237,7 @@ def _convert_users(conversion: Conversion) -> None:
 
 
 def _replace(conversion: Conversion, user: Any) -> Any:
-    if not isinstance(user, dict) or user.get("password") not in (_PUBLISHED, None):
+    if not isinstance(user, dict) or user.get("password") != _PUBLISHED:
         return user
     what = "has the published password: the new file has a new one"
     where = f"fileRealmAuthenticator.users[userid='{user.get('userid')}'].password"

@@ -10,9 +10,9 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from docgraph.cli.migrate import migrate
-from docgraph.cli.migrate.corrections import check_file
 from docgraph.exchange import ConfigError
+from docgraph.tools.configuration import check_file
+from docgraph_migrate.command import migrate
 
 FILES = Path(__file__).parent / "restheart"
 LESS, MORE, ANSWERS = (
@@ -165,7 +165,10 @@ def test_json_with_comments_is_read(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_work_is_not_written_and_its_line_is_named(tmp_path: Path) -> None:
     old = tmp_path / "restheart.yml"
-    old.write_text("digestAuthMechanism:\n  enabled: true\n")
+    old.write_text(
+        "mongoRealmAuthenticator:\n"
+        '  create-user-document: \'{"_id": "a", "password": "plain", "roles": []}\'\n'
+    )
     result = run(tmp_path, str(old))
     assert isinstance(result.exception, ConfigError)
     (problem,) = result.exception.problems
@@ -196,5 +199,5 @@ def test_rules_that_never_matched_there_are_in_the_first_list(tmp_path: Path) ->
     ]
     old = tmp_path / "restheart.yml"
     old.write_text(yaml.safe_dump({"fileAclAuthorizer": {"enabled": True, "permissions": rules}}))
-    found = convert(tmp_path, str(old))
+    found = convert(tmp_path, str(old), "--from-version", "9")
     assert [one.partition(":")[0] for one in found.less] == ["idle-rule"] * 3, found

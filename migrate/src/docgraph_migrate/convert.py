@@ -6,6 +6,8 @@ of docgraph that protects more stays, and the report names it.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,20 +15,25 @@ from typing import Any, Final
 
 import msgspec
 
-from docgraph.cli.migrate.report import Remark, ReportList
-from docgraph.cli.migrate.restheart_config import (
+from docgraph.tools.configuration import (
+    ConfigError,
+    Problem,
+    Section,
+    find_option,
+    load_file,
+    render_block,
+    to_plain,
+)
+from docgraph_migrate.report import Remark, ReportList
+from docgraph_migrate.restheart_config import (
     OptionAction,
     RestheartConfig,
     load_actions,
     resolve_old_scalar,
 )
-from docgraph.config.config_node import to_plain
-from docgraph.config.options import find_option
-from docgraph.config.render import render_block
-from docgraph.config.section import Section
-from docgraph.config.sources import load_file
 
 _LEVELS: Final = {"TRACE": "debug", "ALL": "debug", "WARN": "warning", "OFF": "error"}
+_SECRET: Final = re.compile(r"key$|password|document|users")  # options that examples leave out
 _NO_DEFAULT: Final = object()
 _NO_LIMIT: Final = (-1, None)
 _FIRST_PRIORITY: Final = 1000  # of the converted file rules; each next one has one less
@@ -40,6 +47,17 @@ _COMPATIBLE: Final[Mapping[tuple[str, str], Any]] = {
     ("graphql", "serve-by-id"): True,
     ("graphql", "json-mode"): "rest",
 }
+# Sections that decide about logins and permissions: an unknown option of them may restrict.
+_PROTECTING: Final = frozenset(
+    {
+        *("basicAuthMechanism", "tokenBasicAuthMechanism", "digestAuthMechanism"),
+        *("jwtConfigProvider", "jwtAuthenticationMechanism", "jwtTokenManager", "rndTokenManager"),
+        *("identityAuthMechanism", "mongoRealmAuthenticator", "fileRealmAuthenticator"),
+        *("authCookieSetter", "authCookieHandler", "authTokenService"),
+        *("mongoAclAuthorizer", "fileAclAuthorizer", "fullAuthorizer", "originVetoer"),
+        *("filterOperatorsBlacklist", "aggregationSecurity", "bruteForceAttackGuard"),
+    }
+)
 _OPENING: Final = (("authentication", "anonymous-fallback"), ("graphql", "serve-by-id"))
 
 
@@ -90,6 +108,17 @@ class Conversion:
             lines.append("")
         return "\n".join(lines)
 
+    def report_version(self) -> None:
+        """Report that the version, and so the defaults, had to be guessed."""
+        if self.config.is_guessed:
+            what = (
+                "nothing in it tells version 8 from 9; the defaults of 8 are used, which permit "
+                "more: stored aggregations with $lookup, and cookies of a day"
+            )
+            example = "version 9 forbids $lookup unless aggregationSecurity is off"
+            remedy = "add --from-version 8 or --from-version 9"
+            self.add(ReportList.LESS, "version", "CONFIG", what, remedy, example)
+
     def _convert(self, section: str, option: str, row: OptionAction) -> None:
         value = self.config.get(section, option)
         kind, target = _read_action(row.action)
@@ -128,7 +157,8 @@ class Conversion:
             is_known = (section, option) in actions or (section, "") in actions
             if not is_known and self.config.on(section):
                 what, remedy = "is not known to docgraph", "remove it if it has no effect"
-                self.add(ReportList.ANSWERS, "unknown-option", f"{section}.{option}", what, remedy)
+                effect = ReportList.LESS if section in _PROTECTING else ReportList.ANSWERS
+                self.add(effect, "unknown-option", f"{section}.{option}", what, remedy)
 
     def _convert_guards(self) -> None:
         """Keep what protects more: the guard against brute force, and the forbidden operators."""
@@ -171,26 +201,24 @@ class Conversion:
 
     def _convert_rules(self) -> None:
         """Convert the rules of the file, and keep their order."""
-        rules = self.load_list("fileAclAuthorizer", "permissions")
-        if rules is None or not self.config.get("fileAclAuthorizer", "enabled"):
-            return
+        rules = self.list_file_rules()
         self.put("fileAclAuthorizer", "permissions", renumber(rules))
-        if self.config.on("mongoAclAuthorizer"):
+        if rules and self.config.on("mongoAclAuthorizer"):
             self.put("acl", "order", "file-first")
+
+    def list_file_rules(self) -> list[Any]:
+        """Return the rules of the old file that are in use, in its order."""
+        is_on = self.config.on("fileAclAuthorizer")
+        return (self.load_list("fileAclAuthorizer", "permissions") or []) if is_on else []
 
     def drop_rules(self, numbers: Collection[int]) -> None:
         """Drop the file rules with these positions: docgraph does not start with them."""
-        section = self.sections.get("fileAclAuthorizer", {})
-        rules = [
-            rule
-            for number, rule in enumerate(section.get("permissions", ()))
-            if number not in numbers
-        ]
-        if section and numbers:
-            section["permissions"] = rules
-        if section and not rules:
-            self.sections["fileAclAuthorizer"] = {}
-        self.drop_disabled()
+        if not numbers:
+            return
+        kept = [rule for number, rule in enumerate(self.list_file_rules()) if number not in numbers]
+        self.put("fileAclAuthorizer", "permissions", renumber(kept))
+        if not kept:
+            self.put("fileAclAuthorizer", "enabled", False)
 
     def load_list(self, section: str, option: str) -> list[Any] | None:
         """Return a list of the section or of its `conf-file`."""
@@ -212,11 +240,7 @@ class Conversion:
         mounts = get("mongo", "mongo-mounts")
         if isinstance(mounts, list):
             self.put("mongo", "mongo-mounts", list(map(_read_mount, mounts)))
-        if get("https-listener", "keystore-path") and get("https-listener", "enabled"):
-            what = "docgraph reads no Java keystore: the https listener is off"
-            remedy = "export certificate and key as PEM (openssl pkcs12), set certificate and key"
-            self.add(ReportList.MORE, "keystore", "https-listener.keystore-path", what, remedy)
-            self.sections.get("https-listener", {}).pop("enabled", None)
+        self._convert_https()
         if self.config.sections.get("static-resources"):
             what, remedy = "docgraph serves no files", "serve them with a web server or a CDN"
             self.add(ReportList.ANSWERS, "not-supported", "static-resources", what, remedy)
@@ -225,6 +249,23 @@ class Conversion:
             where, what = "mongo.default-representation-format", f"is {representation} there"
             remedy = "let clients read the standard representation: an array of documents"
             self.add(ReportList.ANSWERS, "not-supported", where, what, remedy)
+
+    def _convert_https(self) -> None:
+        """Turn the https listener off: its certificate is in a Java keystore."""
+        if not self.config.get("https-listener", "enabled"):
+            return
+        where = ("https-listener", "keystore-path")
+        what = "docgraph reads no Java keystore"
+        remedy = "export certificate and key as PEM (openssl pkcs12)"
+        if not self.config.get("http-listener", "enabled"):
+            hint = f"{remedy}; convert with /http-listener/enabled: true in an override (-o), then"
+            hint += " set https-listener.certificate and key in the new file, and http off again"
+            place = self.config.locate(*where)
+            raise ConfigError([Problem(place, f"/{'/'.join(where)}", what, hint)])
+        remedy += ", set https-listener.enabled, certificate and key"
+        what += ": the https listener is off"
+        self.add(ReportList.MORE, "keystore", ".".join(where), what, remedy, "https://… is refused")
+        self.put("https-listener", "enabled", False)
 
     def drop_unneeded(self, needed: Collection[str]) -> None:
         """Drop the options that open something which nothing in the database relies on."""
@@ -279,14 +320,28 @@ class Conversion:
     def add(
         self, effect: ReportList, code: str, where: str, what: str, remedy: str, example: str = ""
     ) -> None:
-        """Add a line to the report."""
+        """Add a line to the report; without an example, it shows what the old file sets."""
+        example = example or self._show_setting(*where.partition(".")[::2])
         self.remarks.append(Remark(effect, code, where, what, remedy, example))
+
+    def _show_setting(self, section: str, option: str) -> str:
+        if _SECRET.search(option):
+            return f"{option}: …"
+        if not option:
+            return f"{section}.enabled: {_show_value(self.config.on(section))}"
+        return f"{option}: {_show_value(self.config.get(section, option))}"
 
 
 def _read_action(text: str) -> tuple[str, str]:
     """Return the action of a row of the table, and the option of docgraph that it names."""
     kind, _, target = text.partition(" ")
     return ("same", kind) if "/" in kind else (kind, target)
+
+
+def _show_value(value: Any) -> str:
+    if isinstance(value, list | dict):
+        return "…"
+    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def _show(value: Any) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import ReportList
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.report import ReportList
 
 _GUIDE = "see the guide, 'What changes for your clients'"
 
@@ -74,8 +74,11 @@ def _report_tokens(conversion: Conversion) -> None:
 
 def _report_answers(conversion: Conversion) -> None:
     add = conversion.add
-    what = "answers to bulk writes, the charset of Content-Type and the Bearer challenge differ"
+    what = (
+        "answers to bulk writes, the charset of Content-Type and the Bearer challenge differ; "
+        "answers to authenticated callers have Cache-Control: no-store"
+    )
     add(ReportList.ANSWERS, "headers", "REST", what, _GUIDE, "POST /coll with [{…}, {…}]")
     what = "docgraph creates a database docgraph for its own keys and marks"
     remedy = "allow the database user to create it"
-    add(ReportList.ANSWERS, "database", "mclient", what, remedy)
+    add(ReportList.ANSWERS, "database", "mclient", what, remedy, "show dbs")

@@ -10,21 +10,44 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from docgraph.config.config_node import EMPTY, ConfigNode, Origin, merge, to_plain
-from docgraph.config.config_tree import (
+from docgraph.tools.configuration import (
+    EMPTY,
+    ConfigError,
+    ConfigNode,
+    Origin,
     Override,
     PathError,
+    Problem,
     apply_override,
+    from_plain,
+    merge,
     parse_entries,
+    parse_yaml,
     read_entry,
+    read_text,
+    resolve_scalar,
+    to_plain,
 )
-from docgraph.config.parse import parse_yaml, resolve_scalar
-from docgraph.config.sources import read_text
-from docgraph.exchange import ConfigError, Problem
 
-# Sections that version 8 does not have.
-_SINCE_9: Final = ("jwtConfigProvider", "aggregationSecurity", "accountsConfig", "oauthConfig")
 _OLD: Final = 8
+_LATEST: Final = 9
+# Sections and options that only one of the versions has; an option "" is the section.
+_MARKERS: Final[Mapping[int, Sequence[tuple[str, str]]]] = {
+    _LATEST: (
+        ("jwtConfigProvider", ""),
+        ("aggregationSecurity", ""),
+        ("accountsConfig", ""),
+        ("oauthConfig", ""),
+        ("authCookieSetter", "ttl"),
+        ("authCookieSetter", "allow-legacy"),
+        ("authTokenService", "redirect-url"),
+    ),
+    _OLD: (
+        ("jwtTokenManager", "key"),
+        ("jwtAuthenticationMechanism", "key"),
+        ("authCookieSetter", "expires-ttl"),
+    ),
+}
 _OLD_NUMBER: Final = re.compile(r"[-+]?[0-9][0-9_]*")
 _OLD_BOOLEANS: Final = {"yes": True, "on": True, "no": False, "off": False}
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -69,11 +92,13 @@ class RestheartConfig:
     """The values of the files, and those in effect where the files say nothing.
 
     `is_shipped`: there are only overrides, so that the default file of the version applies.
+    `is_guessed`: nothing in the files tells which version they are of.
     """
 
     root: ConfigNode = EMPTY
     version: int = 9
     is_shipped: bool = False
+    is_guessed: bool = False
     name: str = "CONFIG"
 
     @cached_property
@@ -134,7 +159,7 @@ def load_restheart(
 
     Without a file the default file of RESTHeart applies, as it does there.
     """
-    root = EMPTY if file is None else _load_mapping(file, "CONFIG")
+    root = _build_shipped_lists() if file is None else _load_mapping(file, "CONFIG")
     if file is not None and any(name[:1] == "/" for name in _children(root)):
         hint = f"give it as an override: docgraph migrate restheart -o {file}"
         message = "this is an override file: its keys are paths"
@@ -147,11 +172,33 @@ def load_restheart(
             root = _apply_mapping(root, _load_mapping(one, "--override"))
     if environment:
         root = _apply_entries(root, environment, Origin("RHO"), lines=False)
-    if version is None:
-        since_9 = any(name in _children(root) for name in _SINCE_9)
-        version = 9 if since_9 or file is None else _OLD
-    name = "the default file of RESTHeart" if file is None else str(file)
-    return RestheartConfig(root, version, is_shipped=file is None, name=name)
+    found = version or (_LATEST if file is None else _find_version(root))
+    return RestheartConfig(
+        root,
+        found or _OLD,
+        is_shipped=file is None,
+        is_guessed=found is None,
+        name="the default file of RESTHeart" if file is None else str(file),
+    )
+
+
+def _build_shipped_lists() -> ConfigNode:
+    """Return the lists of the default file: overrides name their elements."""
+    lists: dict[str, dict[str, Any]] = {}
+    for (section, option), row in load_actions().items():
+        if isinstance(row.default, list) and any(isinstance(item, dict) for item in row.default):
+            lists.setdefault(section, {})[option] = row.default
+    return from_plain(lists, Origin("the default file of RESTHeart"))
+
+
+def _find_version(root: ConfigNode) -> int | None:
+    """Return the version that the sections and options tell."""
+    for version, markers in _MARKERS.items():
+        for section, option in markers:
+            node = _children(root).get(section)
+            if node is not None and (not option or option in _children(node)):
+                return version
+    return None
 
 
 def _children(node: ConfigNode) -> Mapping[str, ConfigNode]:

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from pymongo import MongoClient
-
 from tests.process.commands import run
 
 Mongo = MongoClient[dict[str, Any]]
+WRITES = {
+    *("insert", "update", "delete", "findAndModify", "bulkWrite", "mapReduce"),
+    *("create", "drop", "dropDatabase", "createIndexes", "dropIndexes", "collMod"),
+    *("renameCollection", "createUser", "setParameter"),
+}
+# Runs a command and prints the name of every command that the database receives.
+RECORDED = """
+import sys
+from pymongo import monitoring
+from docgraph.cli import main
+
+class Recorder(monitoring.CommandListener):
+    def started(self, event):
+        print("command", event.command_name, file=sys.stderr)
+    succeeded = failed = lambda self, event: None
+
+monitoring.register(Recorder())
+main()
+"""
 
 
 class Installation:
@@ -22,7 +42,8 @@ class Installation:
         self.directory = directory
         self.db = client[db]
         self.file = directory / "restheart.yml"
-        self.file.write_text(yaml.safe_dump({"mclient": {"connection-string": uri}}))
+        config = {"mclient": {"connection-string": uri}, "graphql": {"collection": "gql-apps"}}
+        self.file.write_text(yaml.safe_dump(config))
 
     def migrate(self, code: int, *options: str) -> dict[str, dict[str, Any]]:
         """Return the report by location."""
@@ -30,7 +51,7 @@ class Installation:
         output.unlink(missing_ok=True)
         done = run(
             *("migrate", "restheart", str(self.file), "--db", self.db.name, "--json"),
-            *("--output", str(output)),
+            *("--output", str(output), "--from-version", "9"),
             *options,
         )
         assert done.returncode == code, (done.stdout, done.stderr)
@@ -89,15 +110,19 @@ def test_what_would_show_more_is_reported_and_is_the_exit_code(installation: Ins
         ]
     )
     db["users"].insert_many(
-        [{"_id": "both", "roles": ["user", "editor"]}, {"_id": "one", "roles": ["user"]}]
+        [
+            {"_id": "both", "roles": ["user", "editor"]},
+            {"_id": "one", "roles": ["user"]},
+            {"_id": "new", "roles": ["user"], "password": f"$2b$12${'a' * 53}"},
+        ]
     )
     report = installation.migrate(3)
     written = yaml.safe_load((installation.directory / "docgraph.yml").read_text())
     assert written["authentication"] == {"anonymous-fallback": True}
     assert (installation.directory / "docgraph.yml").stat().st_mode & 0o777 == 0o600
-    assert find_less(report) == {"permission public", "permission misspelt"}
+    assert find_less(report) == {"permission public", "permission misspelt", "users new"}
     assert "foo" in report["permission misspelt"]["what"]
-    ids = (report[f"permission {name}"]["id"] for name in ("public", "misspelt"))
+    ids = [report[where]["id"] for where in find_less(report)]
     again = installation.migrate(0, *(part for id in ids for part in ("--accept", id)))
     assert find_less(again) == find_less(report)  # accepted, and still in the list
 
@@ -162,13 +187,19 @@ def test_a_mount_of_all_databases_is_checked_in_all_of_them(installation: Instal
     config["mongo"] = {"mongo-mounts": [{"what": "*", "where": "/"}]}
     config["mongoRealmAuthenticator"] = {"users-db": db.name}
     config["mongoAclAuthorizer"] = {"acl-db": db.name}
-    config["graphql"] = {"db": db.name}
+    config["graphql"] |= {"db": db.name}
     installation.file.write_text(yaml.safe_dump(config))
     before = installation.read_all()
     output = installation.directory / "docgraph.yml"
-    command = ("migrate", "restheart", str(installation.file), "--json", "--output", str(output))
-    done = run(*command)
+    command = ["migrate", "restheart", str(installation.file), "--json", "--output", str(output)]
+    command += ["--from-version", "9"]
+    done = subprocess.run(
+        [sys.executable, "-c", RECORDED, *command], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, (done.stdout, done.stderr)
+    sent = {line.split()[1] for line in done.stderr.splitlines() if line.startswith("command ")}
+    assert sent > {"find", "listDatabases"}
+    assert sent.isdisjoint(WRITES), sent
     report = {row["where"]: row for row in json.loads(done.stdout)}
     assert "HAL" in report[f"{db.name}/files"]["what"]
     assert installation.read_all() == before  # no first user either
@@ -180,7 +211,8 @@ def test_an_unreachable_database_leaves_a_file_that_opens_nothing(
     config = {"mclient": {"connection-string": "mongodb://ann:hidden@127.0.0.1:1"}}
     installation.file.write_text(yaml.safe_dump(config))
     output = installation.directory / "docgraph.yml"
-    command = ("migrate", "restheart", str(installation.file), "--json", "--output", str(output))
+    command = ["migrate", "restheart", str(installation.file), "--json", "--output", str(output)]
+    command += ["--from-version", "9"]
     done = run(*command)
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
@@ -189,3 +221,20 @@ def test_an_unreachable_database_leaves_a_file_that_opens_nothing(
     written = yaml.safe_load(output.read_text())
     assert "authentication" not in written
     assert "serve-by-id" not in written["graphql"]
+
+
+def test_documents_of_plugins_that_are_off_have_no_line(installation: Installation) -> None:
+    db = installation.db
+    db["acl"].insert_one({"_id": "a", "roles": ["$unauthenticated"], "predicate": "path('/a')"})
+    db["users"].insert_one({"_id": "new", "password": f"$2b$12${'a' * 53}"})
+    db["gql-apps"].insert_one({"_id": "broken", "schema": "type Query {", "mappings": {}})
+    config = yaml.safe_load(installation.file.read_text())
+    config |= {
+        "mongoAclAuthorizer": {"enabled": False},
+        "mongoRealmAuthenticator": {"enabled": False},
+        "fullAuthorizer": {"enabled": True, "authentication-required": True},
+        "graphql": {"collection": "gql-apps", "enabled": False},
+    }
+    installation.file.write_text(yaml.safe_dump(config))
+    report = installation.migrate(0)
+    assert report.keys().isdisjoint({"permission a", "users new", "app broken"})

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from docgraph.cli.migrate import migrate
-from docgraph.cli.migrate.convert import Conversion, renumber
-from docgraph.cli.migrate.restheart_config import load_actions, load_defaults, load_restheart
-from docgraph.cli.migrate.steps import run_conversion
 from docgraph.config import ConfigSources
 from docgraph.exchange import ConfigError
 from docgraph.server.prepare import SECTIONS, load_tree, prepare
+from docgraph_migrate.command import migrate
+from docgraph_migrate.convert import Conversion, renumber
+from docgraph_migrate.restheart_config import load_actions, load_defaults, load_restheart
+from docgraph_migrate.steps import run_conversion
 
 # The defaults that the table does not have, since they are long.
 _LONG: dict[tuple[str, str], Any] = {
@@ -25,9 +25,6 @@ _LONG: dict[tuple[str, str], Any] = {
         "coll": "REQUIRED_FOR_DELETE",
         "doc": "OPTIONAL",
     },
-    ("fileAclAuthorizer", "permissions"): [
-        {"role": "admin", "predicate": "path-prefix('/')", "priority": 0}
-    ],
 }
 
 
@@ -300,7 +297,7 @@ def test_a_public_file_rule_applies_to_more_callers_and_is_reported(migration: M
         {"role": "user", "predicate": "path('/y')"},
     ]
     config = {"fileAclAuthorizer": {"enabled": True, "permissions": rules}}
-    result = migration.run(config)
+    result = migration.run(config, "--from-version", "9")
     assert result.exit_code == 3, result.output
     (left, public) = yaml.safe_load(migration.output.read_text())["fileAclAuthorizer"][
         "permissions"
@@ -334,14 +331,17 @@ def test_a_section_that_is_no_mapping_sets_nothing(migration: Migration, config:
 
 
 def test_a_restriction_that_is_not_supported_is_the_exit_code(migration: Migration) -> None:
-    result = migration.run({"graphql": {"restrict-mapping-db": True}})
+    version = ("--from-version", "9")
+    result = migration.run({"graphql": {"restrict-mapping-db": True}}, *version)
     assert result.exit_code == 3, result.output
     assert [row["where"] for row in find_less(result)] == ["graphql.restrict-mapping-db"]
     migration.output.unlink()
     accept = ("--accept", "not-supported:graphql.restrict-mapping-db")
-    assert migration.run({"graphql": {"restrict-mapping-db": True}}, *accept).exit_code == 0
+    config = {"graphql": {"restrict-mapping-db": True}}
+    assert migration.run(config, *version, *accept).exit_code == 0
     migration.output.unlink()
-    unknown = migration.run("{}", "--accept", "cors:CORS")  # it is not of the first list
+    unknown = migration.run("{}", *version, "--accept", "cors:CORS")  # it is not of the first list
     assert unknown.exit_code == 2, unknown.output
     migration.output.unlink()
-    assert migration.run({"graphql": {"restrict-mapping-db": False}}).exit_code == 0
+    config["graphql"]["restrict-mapping-db"] = False
+    assert migration.run(config, *version).exit_code == 0

@@ -3,35 +3,42 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from docgraph.access.parse_rule import Knowledge, describe_flaw, read_rule
-from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED, Rule, RuleOrigin
-from docgraph.access.sections import DbAclAuthorizer
-from docgraph.auth.authenticators.sections import DbRealmAuthenticator
-from docgraph.cli.migrate.report import Remark, ReportList
-from docgraph.codec import name_id
-from docgraph.exchange import Deadline, Document
-from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.apps.compiled_app import build_app
-from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.sections import Graphql
-from docgraph.rest.properties import check_properties, find_idle
-from docgraph.rest.schema_checks import open_lane
-from docgraph.rest.schema_store import Schemas
-from docgraph.server.app import Docgraph
-from docgraph.store import Policy
-from docgraph.store.catalog import Catalog
-from docgraph.store.names import SCHEMA_STORE
-from docgraph.store.sections import AggregationSecurity
-from docgraph.variables import BUILT_IN
+from docgraph import DocgraphError, Document
+from docgraph.tools.stored import (
+    AUTHENTICATED,
+    BCRYPT_HASH,
+    MAX_COST,
+    METADATA_STORE,
+    SCHEMA_STORE,
+    UNAUTHENTICATED,
+    DbAclAuthorizer,
+    DbRealmAuthenticator,
+    Docgraph,
+    Graphql,
+    Policy,
+    Rule,
+    RuleOrigin,
+    build_stored_app,
+    check_properties,
+    check_schema,
+    find_idle,
+    find_policy,
+    find_section,
+    find_view_warnings,
+    list_databases,
+    name_id,
+    parse_rule,
+    read_documents,
+)
+from docgraph_migrate.report import Remark, ReportList
 
 _MAX_READ: Final = 10_000  # documents of each collection
-_LIMIT_MS: Final = 30_000
-_PROPERTIES: Final = "_properties"
 _MAX_NAMED: Final = 10
+_HASH_THERE: Final = "$2a$"  # of every password hash that RESTHeart accepts
 _CORRECT: Final = "correct it before you switch over"
 # Conditions that are never true there, and work here.
 _IDLE_THERE: Final = re.compile(r"bson-request-prop-equals|equals\s*[(\[]\s*@qparams\s*\[")
@@ -46,32 +53,29 @@ class StoredSurvey:
 
     async def run(self, databases: Sequence[str]) -> list[Remark]:
         """Return the differences of all kinds of documents; the database `*` means all."""
-        acl, users, graphql = (
-            self.app.plugins.values["configuration"][kind.section_name]
-            for kind in (DbAclAuthorizer, DbRealmAuthenticator, Graphql)
-        )
-        policy = Policy.from_section(
-            self.app.plugins.values["configuration"][AggregationSecurity.section_name]
-        )
-        rules = await self._read(acl.acl_db, acl.acl_collection)
-        people = await self._read(users.users_db, users.users_collection)
-        remarks = [*check_rules(rules, policy), *check_people(people, rules)]
-        apps = await self._read(graphql.db, graphql.collection)
+        acl = find_section(self.app, DbAclAuthorizer)
+        users = find_section(self.app, DbRealmAuthenticator)
+        graphql, policy = find_section(self.app, Graphql), find_policy(self.app)
+        rules = await self._read(acl.acl_db, acl.acl_collection) if acl.enabled else []
+        place = (users.users_db, users.users_collection)
+        people = await self._read(*place, passwords=True) if users.enabled else []
+        named = [(f"permission {name_id(rule.get('_id'))}", rule) for rule in rules]
+        remarks = [*check_rules(named, policy, RuleOrigin.DATABASE), *check_people(people, rules)]
+        if users.bcrypt_hashed_password:
+            remarks += check_hashes(people, users.prop_password)
+        apps = await self._read(graphql.db, graphql.collection) if graphql.enabled else []
         remarks += check_apps(apps, graphql, policy)
         remarks += await self._check_views()
         if "*" in databases:
-            catalog = Catalog(self.app.store, self.app.plugins.values["generations"], ttl=0.0)
-            databases = await catalog.list_databases(Deadline.after_ms(_LIMIT_MS))
+            databases = await list_databases(self.app)
         for db in databases:
-            properties = await self._read(db, _PROPERTIES)
+            properties = await self._read(db, METADATA_STORE)
             remarks += check_stored_properties(db, properties, policy)
             remarks += await self._check_schemas(db, properties)
         return remarks + self._cut
 
     async def _check_views(self) -> list[Remark]:
         """Return the views that rules refuse from now on (decision 58)."""
-        comparison = self.app.plugins.find("accessExplain").explainer.comparison
-        rules = await self.app.plugins.values["acl-rules"].find_all()
         return [
             Remark(
                 ReportList.MORE,
@@ -79,17 +83,14 @@ class StoredSurvey:
                 f"permission {one.rule}",
                 f"{flaw.where} {flaw.what}",
                 flaw.hint or _CORRECT,
+                "GET of the view",
             )
-            for one in await comparison.find_view_warnings(rules)
+            for one in await find_view_warnings(self.app)
             if one.other is None and (flaw := one.describe())
         ]
 
     async def _check_schemas(self, db: str, properties: Sequence[Document]) -> list[Remark]:
         """Return the JSON schemas that cannot work, and the collections that name one."""
-        values = self.app.plugins.values
-        schemas = Schemas(
-            self.app.store, values["generations"], open_lane(values["blocking"]), ttl=0.0
-        )
         places = {
             f"schema {db}/{name_id(one['_id'])}": (db, one["_id"])
             for one in await self._read(db, SCHEMA_STORE)
@@ -102,40 +103,39 @@ class StoredSurvey:
         remarks = []
         for where, key in places.items():
             try:
-                await schemas.find(*key)
+                await check_schema(self.app, *key)
             except DocgraphError as error:
                 remedy = error.hint or _CORRECT
-                remarks.append(Remark(ReportList.MORE, "schema", where, error.message, remedy))
+                example = f"schemaId: {key[1]}"
+                remarks.append(
+                    Remark(ReportList.MORE, "schema", where, error.message, remedy, example)
+                )
         return remarks
 
-    async def _read(self, db: str, collection: str) -> list[Document]:
-        deadline = Deadline.after_ms(_LIMIT_MS)
-        found = await self.app.store.reads.find(
-            db, collection, {}, limit=_MAX_READ + 1, deadline=deadline
+    async def _read(self, db: str, collection: str, *, passwords: bool = False) -> list[Document]:
+        found = await read_documents(
+            self.app, db, collection, limit=_MAX_READ + 1, passwords=passwords
         )
         if len(found) > _MAX_READ:
             text = f"only the first {_MAX_READ} documents were compared"
             where, remedy = f"{db}.{collection}", "compare the others yourself"
-            self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy))
+            example = f"db.{collection}.find().skip({_MAX_READ})"
+            self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy, example))
         return list(found[:_MAX_READ])
 
 
 def check_rules(
-    documents: Sequence[Document], policy: Policy, source: RuleOrigin = RuleOrigin.DATABASE
+    named: Iterable[tuple[str, Mapping[str, Any]]], policy: Policy, source: RuleOrigin
 ) -> Iterator[Remark]:
-    """Yield rules that docgraph does not accept, and those that decide otherwise here."""
-    knowledge = Knowledge(frozenset(BUILT_IN), policy)
+    """Yield rules, each with its location, that docgraph refuses or decides otherwise."""
     narrowing: list[str] = []
     bound: list[str] = []
-    for number, document in enumerate(documents):
-        rule = read_rule(document, source, knowledge)
-        where = f"permission {name_id(document.get('_id'))}"
-        if source is RuleOrigin.FILE:
-            where = f"fileAclAuthorizer.permissions[{number}]"
+    for where, document in named:
+        rule = parse_rule(document, source, policy)
         if not isinstance(rule, Rule):
             # Another rule may admit the same requests without the filters of this one.
             effect = ReportList.LESS if _narrows(document) else ReportList.MORE
-            text = f"is not used until it is corrected: {'; '.join(map(describe_flaw, rule))}"
+            text = f"is not used until it is corrected: {'; '.join(rule)}"
             yield Remark(effect, "rule-not-used", where, text, _CORRECT, _show(document))
             continue
         yield from _compare_rule(rule, document, where)
@@ -175,11 +175,14 @@ def _describe_filters(narrowing: Sequence[str], bound: Sequence[str]) -> Iterato
             "filter and sort by a hidden property are 403"
         )
         remedy = "give callers who need more a rule without the filter"
-        yield Remark(ReportList.MORE, "filtered-reads", _name_some(narrowing), text, remedy)
+        example = "GET /coll/_aggrs/name, GET /coll?sort=-hidden"
+        where = _name_some(narrowing)
+        yield Remark(ReportList.MORE, "filtered-reads", where, text, remedy, example)
     if bound:
         text = "a variable without a value in readFilter or mergeRequest is 403; there it is null"
         remedy = "give users the property that the variable names"
-        yield Remark(ReportList.MORE, "unbound-variable", _name_some(bound), text, remedy)
+        where, example = _name_some(bound), "@user.team for a user without team"
+        yield Remark(ReportList.MORE, "unbound-variable", where, text, remedy, example)
 
 
 def _show(document: Mapping[str, Any]) -> str:
@@ -201,22 +204,24 @@ class FileRulesSurvey(NamedTuple):
 
 def check_file_rules(rules: Sequence[Any]) -> FileRulesSurvey:
     """Return the differences of the rules in the configuration; other values are left out."""
-    documents = [rule for rule in rules if isinstance(rule, dict)]
-    knowledge = Knowledge(frozenset(BUILT_IN), Policy())
+    documents = {number: rule for number, rule in enumerate(rules) if isinstance(rule, dict)}
     unreadable = (
         number
-        for number, document in enumerate(documents)
-        if not isinstance(read_rule(document, RuleOrigin.FILE, knowledge), Rule)
+        for number, document in documents.items()
+        if not isinstance(parse_rule(document, RuleOrigin.FILE), Rule)
     )
-    return FileRulesSurvey(
-        list(check_rules(documents, Policy(), RuleOrigin.FILE)), frozenset(unreadable)
-    )
+    named = [
+        (f"fileAclAuthorizer.permissions[{number}]", rule) for number, rule in documents.items()
+    ]
+    found = check_rules(named, Policy(), RuleOrigin.FILE)
+    return FileRulesSurvey(list(found), frozenset(unreadable))
 
 
 def _narrows(document: Mapping[str, Any]) -> bool:
     conditions = document.get("mongo")
     return isinstance(conditions, Mapping) and any(
-        conditions.get(name) for name in ("readFilter", "writeFilter", "projectResponse")
+        conditions.get(name)
+        for name in ("readFilter", "writeFilter", "mergeRequest", "projectResponse")
     )
 
 
@@ -235,6 +240,31 @@ def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Itera
         yield Remark(ReportList.KEPT, "roles", where, text, "", needs=option)
 
 
+def check_hashes(people: Sequence[Document], prop_password: str) -> Iterator[Remark]:
+    """Yield the users who can log in only here, and those who can only there."""
+    newly, no_longer = [], []
+    for person in people:
+        value = person.get(prop_password)
+        stored = value if isinstance(value, str) else ""
+        shape = BCRYPT_HASH.fullmatch(stored)
+        is_new = shape is not None and not stored.startswith(_HASH_THERE)
+        if shape is not None and int(shape[1]) > MAX_COST:
+            no_longer += [] if is_new else [name_id(person.get("_id"))]
+        elif is_new:
+            newly.append(name_id(person.get("_id")))
+    example = f"a hash that does not begin with {_HASH_THERE}"
+    if newly:
+        text = "can log in here; their password hashes are not accepted there"
+        remedy = "remove these users or their passwords, or accept that they log in"
+        where = f"users {_name_some(newly)}"
+        yield Remark(ReportList.LESS, "foreign-hash", where, text, remedy, example)
+    if no_longer:
+        text = f"cannot log in: the cost of their password hashes is above {MAX_COST}"
+        where, remedy = f"users {_name_some(no_longer)}", "set their passwords again"
+        example = f"{_HASH_THERE}15$…"
+        yield Remark(ReportList.MORE, "costly-hash", where, text, remedy, example)
+
+
 def _list_roles(document: Mapping[str, Any]) -> list[str]:
     roles = document.get("roles", document.get("role"))
     listed = [roles] if isinstance(roles, str) else roles
@@ -248,18 +278,25 @@ def check_apps(
     for document in documents:
         where = f"app {name_id(document.get('_id'))}"
         try:
-            app = build_app(decode_definition(document), settings, policy=policy, is_stored=True)
+            app = build_stored_app(document, settings, policy)
         except DocgraphError as error:
             text = f"answers 400 until it is corrected: {error.message}"
-            yield Remark(ReportList.ANSWERS, "app", where, text, error.hint or _CORRECT)
+            remedy = error.hint or _CORRECT
+            yield Remark(ReportList.ANSWERS, "app", where, text, remedy, _show_app(document))
             continue
         if app.problems:
             text = f"is served without its invalid parts: {'; '.join(map(str, app.problems))}"
-            yield Remark(ReportList.ANSWERS, "app", where, text, _CORRECT)
+            yield Remark(ReportList.ANSWERS, "app", where, text, _CORRECT, _show_app(document))
         if isinstance(app.definition.id, str) and app.definition.uri != app.definition.id:
             option = "graphql.serve-by-id"
             text = f"is served at {app.definition.uri}, and under its _id by {option}"
             yield Remark(ReportList.KEPT, "two-paths", where, text, "", needs=option)
+
+
+def _show_app(document: Mapping[str, Any]) -> str:
+    descriptor = document.get("descriptor")
+    uri = descriptor.get("uri") if isinstance(descriptor, Mapping) else None
+    return f"POST /graphql/{uri or name_id(document.get('_id'))}"
 
 
 def check_stored_properties(
@@ -274,14 +311,16 @@ def check_stored_properties(
         except DocgraphError as error:
             faults = error.details if isinstance(error.details, list) else [error.message]
             text, remedy = "; ".join(map(str, faults)), error.hint or _CORRECT
-            yield Remark(ReportList.MORE, "properties", where, text, remedy)
+            example = f"GET /{where.rpartition('/')[2]}/_meta"
+            yield Remark(ReportList.MORE, "properties", where, text, remedy, example)
         for text in find_idle(document) if is_collection else ():
             remedy = "remove it when your clients no longer rely on it"
-            yield Remark(ReportList.ANSWERS, "idle-property", where, text, remedy)
+            example = f"GET /{where.rpartition('/')[2]}/_meta"
+            yield Remark(ReportList.ANSWERS, "idle-property", where, text, remedy, example)
 
 
 def _name_place(db: str, document: Mapping[str, Any]) -> str:
     """Return the database or the collection whose properties the document has."""
     name = str(document.get("_id", ""))
-    prefix = f"{_PROPERTIES}."
+    prefix = f"{METADATA_STORE}."
     return f"{db}/{name.removeprefix(prefix)}" if name.startswith(prefix) else db

@@ -6,16 +6,12 @@ import os
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from docgraph.cli.migrate.authentication import turn_cookies_off
-from docgraph.cli.migrate.convert import Conversion
-from docgraph.cli.migrate.report import ReportList
-from docgraph.config import ConfigSources
-from docgraph.exchange import ConfigError, Problem
-
-if TYPE_CHECKING:
-    from docgraph.server.prepare import LoadedConfiguration
+from docgraph.tools.configuration import ConfigError, Problem, check_file
+from docgraph_migrate.authentication import turn_cookies_off
+from docgraph_migrate.convert import Conversion
+from docgraph_migrate.report import ReportList
 
 _MAX_ROUNDS: Final = 5  # a correction may bring another one to light
 
@@ -28,6 +24,7 @@ class NumberLimit(NamedTuple):
     effect: ReportList
 
 
+_DIGEST: Final = ("digestAuthMechanism", "enabled")
 _BOUNDS: Final = {
     ("graphql", "app-cache-ttr"): NumberLimit(100, True, ReportList.ANSWERS),
     ("dbRealmAuthenticator", "bcrypt-complexity"): NumberLimit(14, False, ReportList.LESS),
@@ -59,17 +56,6 @@ def find_problems(conversion: Conversion) -> list[Problem]:
     return []
 
 
-def check_file(file: Path) -> LoadedConfiguration:
-    """Check a file as `config check` does; raise `ConfigError`."""
-    from docgraph.cli.parts import check_parts
-    from docgraph.server.prepare import load_tree, prepare, require_allower
-
-    prepared = prepare(load_tree(ConfigSources(file=file, environ={})))
-    require_allower(prepared)
-    check_parts(prepared)
-    return prepared
-
-
 def _apply_bounds(conversion: Conversion) -> None:
     for (section, option), bound in _BOUNDS.items():
         value: Any = conversion.sections.get(section, {}).get(option)
@@ -95,6 +81,12 @@ def _correct(conversion: Conversion, problem: Problem) -> bool:
         where = ".".join(_find_old(conversion, problem))
         conversion.add(ReportList.MORE, "cookies-off", where, what, remedy)
         return True
+    if problem.path.startswith("/digestAuthMechanism") and conversion.get(*_DIGEST):
+        conversion.put(*_DIGEST, False)
+        what = f"docgraph turns digest off: {problem.message}"
+        remedy = problem.hint or "use basicAuthMechanism"
+        conversion.add(ReportList.MORE, "digest-off", ".".join(_DIGEST), what, remedy)
+        return True
     if problem.path in {"/mongo/max-pagesize", "/mongo/default-pagesize"}:
         most = conversion.get("mongo", "max-pagesize")
         if isinstance(most, int) and most < conversion.get("mongo", "default-pagesize"):
@@ -114,6 +106,9 @@ def _find_old(conversion: Conversion, problem: Problem) -> tuple[str, str]:
 
 def _locate(conversion: Conversion, problem: Problem) -> Problem:
     """Return the problem with the line of the old file that causes it."""
+    if problem.path == "/":  # no authorizer
+        hint = "enable mongoAclAuthorizer or fileAclAuthorizer, and write the rules of your plugin"
+        problem = Problem("", "/mongoAclAuthorizer/enabled", problem.message, hint)
     section, option = _find_old(conversion, problem)
     origin = conversion.config.locate(section, option)
     path = f"/{section}/{option}" if option else f"/{section}"

@@ -9,7 +9,7 @@ from enum import Enum
 
 import click
 
-from docgraph.cli.terminal import notice, print_json
+from docgraph.tools.commands import notice, print_json
 
 
 class ReportList(Enum):

@@ -1,0 +1,1 @@
+"""docgraph-migrate: migration of RESTHeart installations to docgraph."""
