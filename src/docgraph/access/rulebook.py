@@ -251,7 +251,7 @@ class RuleBook:
         """
         request = exchange.request
         causes = (index, exchange.account, exchange.parsed, request.headers, request.segments)
-        known = exchange.rule_match
+        known = getattr(exchange, "rule_match", None)
         if known is not None and all(map(is_, known[0], causes)):
             found: Match | None = known[1]
             return found

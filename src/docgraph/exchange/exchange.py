@@ -109,8 +109,16 @@ class Transaction(Protocol):
         ...
 
 
+class _WithMatch:
+    """Caches what the rule book has found, with its causes; a copy of the exchange has none."""
+
+    __slots__ = ("rule_match",)
+
+    rule_match: Any
+
+
 @dataclass(slots=True, weakref_slot=True)
-class Exchange:
+class Exchange(_WithMatch):
     """One request with its response; the pipeline stores the results of its stages here.
 
     `attributes` belong to plugins. `is_renewal`: the request was admitted before and is only
@@ -140,8 +148,6 @@ class Exchange:
     is_entry: bool = False
     transaction: Transaction | None = None
     entries: int = 0  # how many requests a batch has
-    # What the rule book has found, with its causes; a copy of the exchange begins without.
-    rule_match: Any = field(init=False, default=None, repr=False, compare=False)
     leave_queue: Callable[[], None] = keep_place  # for work that is bounded in another way
     # The same for a wait only: after it, the request waits for a place again.
     outside_queue: Callable[[], AbstractAsyncContextManager[None]] = nullcontext

@@ -48,7 +48,7 @@ class _Listeners:
         self.left_out = left_out
         self.by_kind: dict[type[Event], tuple[Listener, ...]] = {}
 
-    def look_up(self, kind: type[Event]) -> tuple[Listener, ...]:
+    def collect(self, kind: type[Event]) -> tuple[Listener, ...]:
         heard = () if kind in self.left_out else self.known
         listeners = (find(kind) for _, find in heard)
         found = self.by_kind[kind] = tuple(one for one in listeners if one is not None)
@@ -93,7 +93,7 @@ def emit(event: Event) -> None:
     """Call all listeners; the failure of one is emitted as an event of its own."""
     listeners, kind = _listeners, type(event)
     heard = listeners.by_kind.get(kind)
-    for listener in listeners.look_up(kind) if heard is None else heard:
+    for listener in listeners.collect(kind) if heard is None else heard:
         try:
             listener(event)
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from math import inf
@@ -46,13 +46,19 @@ class RequestDeadlines:
             return Deadline(patience=patience)
         return Deadline(time.monotonic() - spent + limit / 1000, limit, patience=patience)
 
-    async def ask_briefly(self, authentication: Coroutine[Any, Any, None]) -> None:
+    async def limit_briefly(self, authentication: Coroutine[Any, Any, None]) -> None:
         """Limit the time of authentication on routes that answer the same to every caller."""
         with suppress(StoreError, Overloaded, TimeoutError):
             await limit_waiting(authentication, self._wait_briefly)
 
     def _wait_briefly(self) -> Timeout:
         return self._wheel.until(time.monotonic() + _BRIEFLY)
+
+    def limit(
+        self, exchange: Exchange, authorization: Coroutine[Any, Any, None]
+    ) -> Awaitable[None]:
+        """Return the authorization of a request, limited in time from its first wait on."""
+        return limit_waiting(authorization, partial(self.limit_authorization, exchange))
 
     def limit_authorization(self, exchange: Exchange) -> Timeout:
         """Limit the time to look up users and rules by the waiting time and the time limit."""

@@ -11,7 +11,6 @@ as its service has parsed it. Stage 8 is `respond.py`; it handles errors as well
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 
 from docgraph.access.authorize import Authorization
 from docgraph.auth.authenticate import AuthenticateStage
@@ -23,7 +22,6 @@ from docgraph.exchange.request import Offload, Parser
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Point
-from docgraph.runtime.timeouts import limit_waiting
 from docgraph.server.deadlines import RequestDeadlines
 from docgraph.server.interception import Interception
 from docgraph.server.rate_limits import Limiter
@@ -74,9 +72,7 @@ class Pipeline:
         early = await self._interception.run(Point.BEFORE_AUTH, exchange)
         if early is not None:
             return early
-        await limit_waiting(
-            self._examine(exchange, route), partial(self._deadlines.limit_authorization, exchange)
-        )
+        await self._deadlines.limit(exchange, self._examine(exchange, route))
         return await self._interception.run(Point.AFTER_AUTH, exchange)
 
     async def readmit(
@@ -89,7 +85,9 @@ class Pipeline:
         if is_counted and self._limiter is not None:
             self._limiter.receive(again, route)
         with releasing_rate_limit(again):
-            await self._interception.surround(again, lambda: self._authorize_request(again, route))
+            await self._interception.surround(
+                again, lambda: self._deadlines.limit(again, self._examine(again, route))
+            )
         return again
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
@@ -104,25 +102,18 @@ class Pipeline:
         """Return the entry's answer after the interceptors."""
         return await self._interception.run(Point.RESPONSE, exchange)
 
-    async def _authorize_request(self, exchange: Exchange, route: Route | None) -> None:
-        """Run stages 2 to 4, which answer nothing yet, in limited time."""
-        limit = partial(self._deadlines.limit_authorization, exchange)
-        await limit_waiting(self._examine(exchange, route), limit)
-
     async def _examine(self, exchange: Exchange, route: Route | None) -> None:
-        """Run stages 2 to 4: authentication, parsing and authorization."""
+        """Run stages 2 to 4, which answer nothing yet."""
         if exchange.request.method != "OPTIONS" and not exchange.is_entry:
             if route is None or not route.is_for_everybody:
                 await self._identify(exchange)
             else:
-                await self._deadlines.ask_briefly(self._identify(exchange))
+                await self._deadlines.limit_briefly(self._identify(exchange))
         if exchange.visit is not None:
             exchange.visit.identify(exchange.account)
         parsed = exchange.parsed = parse(exchange, route)
-        is_secured = route is None or route.secured
-        if parsed is not None and parsed.is_authorized_later and exchange.is_authorized_later:
-            is_secured = False
-        await self._admit(exchange, secured=is_secured)
+        is_later = parsed and parsed.is_authorized_later and exchange.is_authorized_later
+        await self._admit(exchange, secured=(route is None or route.secured) and not is_later)
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.pages, exchange.request.offload = self._origins, self._offload
