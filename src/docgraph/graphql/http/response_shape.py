@@ -8,6 +8,7 @@ plan: an operation that is no table is rejected before it is executed.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -48,9 +49,13 @@ from docgraph.graphql.errors import (
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, Result, encode_parts
 from docgraph.graphql.freshness.recorder import DependencyRecorder
+from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Selection
 from docgraph.graphql.sections import GraphqlLimits
+from docgraph.observe import emit
+from docgraph.observe.engine_events import OperationFinished
+from docgraph.observe.tracing import current
 from docgraph.runtime import allocations
 from docgraph.runtime.allocations import embed_json
 
@@ -90,6 +95,19 @@ class Ran(NamedTuple):
             "documents": self.result.documents,
             **self.freshness,
         }
+
+
+def record_operation(plan: Plan) -> None:
+    """Name the operation in the trace of the request, if there is one."""
+    if (trace := current.get()) is not None:
+        trace.is_operation, trace.operation = True, plan.comment["operation"]
+
+
+def emit_finished(exchange: Exchange, request: GraphqlRequest, started: float, *, ok: bool) -> None:
+    """Emit how long a valid operation took."""
+    name = request.operation or request.operation_name or ""
+    duration = time.perf_counter() - started
+    emit(OperationFinished(exchange.app, name, request.query, duration, ok))
 
 
 MEDIA_TYPE = "application/graphql-response+json"

@@ -56,18 +56,17 @@ from docgraph.graphql.http.response_shape import (
     Ran,
     RunOptions,
     answer_table,
+    emit_finished,
     find_cells,
     find_preference,
     find_shape,
+    record_operation,
     render_error,
     render_result,
 )
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
-from docgraph.observe import emit
-from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.sections import Logging
-from docgraph.observe.tracing import current
 from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.runtime import Blocking, Generations, Instance, run_blocking
@@ -268,8 +267,8 @@ class GraphqlService(Service):
         request = await parsed.asked.find(body, exchange.request.content_type)
         exchange.operation = request.operation or ""
         self._check_freedom(app, request, exchange)
-        definition = app.definition
-        if definition.live and definition.has_live(exchange.roles) and wants_events(exchange):
+        live = app.definition.live and app.definition.has_live(exchange.roles)
+        if live and wants_events(exchange):
             return await self._live.answer_events(exchange, request)
         started, ok = time.perf_counter(), False
         try:
@@ -280,9 +279,7 @@ class GraphqlService(Service):
             raise
         finally:
             if started:  # it was valid
-                name = request.operation or request.operation_name or ""
-                duration = time.perf_counter() - started
-                emit(OperationFinished(exchange.app, name, request.query, duration, ok))
+                emit_finished(exchange, request, started, ok=ok)
         return answer
 
     async def _answer_operation(
@@ -301,7 +298,7 @@ class GraphqlService(Service):
 
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
         found = plan, _ = await self._find(app, request, exchange)
-        _record_operation(plan)
+        record_operation(plan)
         cache, is_verbose = self._cache, self._is_verbose(exchange)
         is_shown = is_verbose or self.may_explain(exchange.account)
         miss: CachedBody | Miss | None
@@ -362,7 +359,7 @@ class GraphqlService(Service):
         found = options.found
         if found is None:
             found = await self._find(app, request, exchange)
-            _record_operation(found[0])
+            record_operation(found[0])
         plan, kept = found
         result = await execute(self._prepare_run(plan, request, exchange, options))
         return Ran(plan, result, kept)
@@ -420,9 +417,8 @@ class GraphqlService(Service):
             raise
 
     def _check_freedom(self, app: App, request: GraphqlRequest, exchange: Exchange) -> None:
-        if not self.config.operations_only:
-            return
-        if self.is_bound(exchange.account) and not is_stored(app, request):
+        is_bound = self.config.operations_only and self.is_bound(exchange.account)
+        if is_bound and not is_stored(app, request):
             raise OperationsOnly
 
     async def _in_time(self, exchange: Exchange, work: Awaitable[T]) -> T:
@@ -450,9 +446,3 @@ class GraphqlService(Service):
         """Return whether the caller is an administrator who sees how answers are made."""
         account = exchange.account
         return self.config.verbose and account is not None and self._root_role in account.roles
-
-
-def _record_operation(plan: Plan) -> None:
-    """Name the operation in the trace of the request, if there is one."""
-    if (trace := current.get()) is not None:
-        trace.is_operation, trace.operation = True, plan.comment["operation"]

@@ -259,8 +259,7 @@ class FastPath:
 
     async def _share_if_crowded(self, size: int) -> bool:
         """Wait for a turn of the event loop while holding the connection, to slow down reads."""
-        is_crowded = self._share.waiting_size > _MAX_WAITING
-        if is_crowded:
+        if is_crowded := self._share.waiting_size > _MAX_WAITING:
             await self._share.enter(size)
         return is_crowded
 
