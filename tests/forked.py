@@ -231,10 +231,16 @@ def _look_ahead(places: Iterator[int]) -> Iterator[tuple[int, int | None]]:
         current = following
 
 
+# Libraries remember `sys.stderr` of their import as a default: it must not be closed.
+_CAPTURES: list[Any] = []
+
+
 def _become_fork(config: pytest.Config, number: int) -> None:
     """Share neither captured output nor temporary files with the other forks."""
     capture: Any = config.pluginmanager.get_plugin("capturemanager")
-    capture.stop_global_capturing()
+    capture.suspend_global_capture(in_=True)
+    _CAPTURES.append(capture._global_capturing)
+    capture._global_capturing = None
     capture.start_global_capturing()
     factory = config._tmp_path_factory  # type: ignore[attr-defined]
     factory._basetemp = factory.getbasetemp() / f"fork{number}"
