@@ -98,17 +98,22 @@ class PasswordQueue:
     def foresee(self, key: bytes, is_known: Callable[[bytes], bool]) -> float:
         """Return the seconds until this check ends; if it does not wait, it is running.
 
-        Checks whose result is known take no time: another worker has made them.
+        Checks whose result is known take no time, and count for the pace: other workers have made
+        them, and will make as many of the others.
         """
         own = next((one for one in self._heap if one.key == key), None)
         if own is None:
             return self._check_seconds
-        return self._foresee(sum(one < own and not is_known(one.key) for one in self._heap))
+        left = [one for one in self._heap if not is_known(one.key)]
+        return self._foresee(sum(one < own for one in left), len(self._heap) - len(left))
 
-    def _foresee(self, before: int) -> float:
+    def _foresee(self, before: int, known: int = 0) -> float:
         """Return the seconds until a check ends that waits behind so many others."""
-        busy = self._clock() - self._since
-        turn = busy / self._ended if self._ended else self._check_seconds / self._width
+        busy = self._clock() - self._since if self._running else 0.0
+        if ended := self._ended + known:
+            turn = busy / (ended + self._running / 2)  # those that are running are half done
+        else:
+            turn = max(busy, self._check_seconds) / self._width
         return (before + 1) * turn + self._check_seconds
 
     def _count_turn(self) -> None:

@@ -174,7 +174,8 @@ class BcryptPasswords:
                     async with asyncio.timeout(longest):
                         await self._verified.get(key, load)
         except TimeoutError:
-            raise reject_login(self._queue.foresee(key, self._is_verified)) from None
+            if not self._is_verified(key):  # another worker may be ahead of our queue
+                raise reject_login(self._queue.foresee(key, self._is_verified)) from None
 
     async def _check(self, check: _Check, login: Exchange | None, key: bytes) -> bool:
         """Return True, or raise the error for a wrong password: only right ones are cached.

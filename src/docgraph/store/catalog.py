@@ -142,7 +142,8 @@ async def _list_databases(
     client: AsyncMongoClient[Document], commands: Commands, deadline: Deadline
 ) -> list[str]:
     names = await _run(commands, "admin", "listDatabases", client.list_database_names, deadline)
-    return sorted(name for name in names if not is_reserved_database(name))
+    with reading_reply():
+        return sorted(name for name in names if not is_reserved_database(name))
 
 
 async def _run(

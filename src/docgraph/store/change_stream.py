@@ -22,8 +22,8 @@ from pymongo.asynchronous.mongo_client import AsyncMongoClient
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
 from docgraph.store.driver.command import Commands
-from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import decode_event
+from docgraph.store.driver.malformed import translated
 
 RawEvent = RawBSONDocument  # as the database sent it
 

@@ -17,10 +17,9 @@ from typing import Final
 from docgraph.exchange.data import Document
 from docgraph.store.driver.connection_status import Lacking, Lost
 from docgraph.store.driver.driver_internals import find_obstacle
-from docgraph.store.driver.errors import translated
 from docgraph.store.driver.fast_path import find_pool_size
 from docgraph.store.driver.login import log_in
-from docgraph.store.driver.malformed import reading_reply
+from docgraph.store.driver.malformed import reading_reply, translated
 from docgraph.store.driver.rights import Right
 from docgraph.store.store import Store
 

@@ -13,8 +13,8 @@ from bson.codec_options import CodecOptions, DatetimeConversion
 from bson.errors import BSONError
 
 from docgraph.exchange.data import Document
-from docgraph.store.driver.errors import translated
 from docgraph.store.driver.lenient_decode import encode_bson, find_end, size_of
+from docgraph.store.driver.malformed import translated
 
 _HEAD: Final = 4  # bytes of the length of a document
 _CONTAINERS: Final = (0x03, 0x04)

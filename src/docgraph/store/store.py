@@ -31,9 +31,9 @@ from docgraph.store.driver.client import DriverClient, build_client, close_clien
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.connection_status import ConnectionStatus, Fault
 from docgraph.store.driver.driver_internals import count_used_connections, report_obstacle
-from docgraph.store.driver.errors import translated
 from docgraph.store.driver.fast_path import find_pool_size
 from docgraph.store.driver.login import count_free_connections
+from docgraph.store.driver.malformed import translated
 from docgraph.store.driver.rights import Right
 from docgraph.store.driver.waiting import Waits
 from docgraph.store.guard.shield import Guard

@@ -47,6 +47,7 @@ from docgraph.store.driver.command import Commands
 from docgraph.store.driver.concerns import MAJORITY, choose_concern
 from docgraph.store.driver.errors import explain, find_unconfirmed, is_collection_gone
 from docgraph.store.driver.lenient_decode import is_readable, is_readable_name
+from docgraph.store.driver.malformed import is_invalid_response, reading_reply
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.write_effects import list_operations
 from docgraph.store.transaction import OpenTransaction
@@ -128,14 +129,14 @@ async def execute(
 
 
 def _is_outcome_unknown(error: DocgraphError) -> bool:
-    """Check if the outcome of the write is unknown: it was sent, and no response arrived."""
+    """Check if the outcome of the write is unknown: it was sent, and no valid response arrived."""
     match error.__cause__:
         case ServerSelectionTimeoutError() | WaitQueueTimeoutError():
             return False  # it was never sent
         case ConnectionFailure() | OSError():  # also `TimeoutError`
             return True
         case _:
-            return False
+            return is_invalid_response(error)
 
 
 def may_be_written(error: DocgraphError, write: Write) -> bool:
@@ -347,7 +348,8 @@ def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
     failed = error.details.get("writeErrors", [])
     if not failed or is_collection_gone(error):
         raise error
-    return tuple(_fail(one["index"], one.get("code"), one.get("errmsg", "")) for one in failed)
+    with reading_reply():
+        return tuple(_fail(one["index"], one.get("code"), one.get("errmsg", "")) for one in failed)
 
 
 def _fail(index: int, code: int | None, text: str) -> WriteFailure:
@@ -370,8 +372,10 @@ def _done(ids: Sequence[Any], failures: Sequence[WriteFailure], ordered: bool) -
 
 
 def _bulk_result(details: Mapping[str, Any], failures: tuple[WriteFailure, ...]) -> WriteResult:
+    with reading_reply():
+        upserted = tuple(one["_id"] for one in details.get("upserted", ()))
     return WriteResult(
-        upserted=tuple(one["_id"] for one in details.get("upserted", ())),
+        upserted=upserted,
         matched=details.get("nMatched", 0),
         modified=details.get("nModified", 0),
         failures=failures,

@@ -8,22 +8,29 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import bson
 import pytest
-from bson import Int64
+from bson import Int64, ObjectId, Timestamp
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import StoreError
+from docgraph.exchange.errors import DocgraphError, OutcomeUnknown, StoreError
 from docgraph.runtime.native import find_native
 from docgraph.store import Store
+from docgraph.store.administration import Administration
+from docgraph.store.catalog import Inventory
 from docgraph.store.driver import portions
 from docgraph.store.driver.client import build_client
+from docgraph.store.driver.connection_status import ConnectionStatus
+from docgraph.store.driver.index_stats import IndexStats
+from docgraph.store.driver.login import log_in
+from docgraph.store.driver.malformed import translated
 from docgraph.store.driver.portions import LARGE, RawTake
+from docgraph.store.driver.rights import Right
 from docgraph.store.sections import MClient
 
 pytestmark = pytest.mark.anyio
@@ -221,6 +228,161 @@ async def test_what_the_driver_cannot_read_is_such_an_error(reply: bytes) -> Non
             await store.streams.has_images("db", "letters", deadline=deadline)
         with suppress(StoreError):
             await store.stats.exists("db", "letters")
+
+
+RESOURCE = Resource(ResourceType.COLLECTION, "db", "letters")
+FAILED = {"index": 0, "code": 11000, "errmsg": "no"}
+INDEX = {"v": 2, "key": {"a": 1}, "name": "a_1"}
+COLLECTION = {
+    "name": "letters",
+    "type": "view",
+    "options": {"viewOn": "a", "pipeline": [], "timeseries": {"timeField": "t"}},
+    "info": {"uuid": bson.Binary(b"1" * 16, 4)},
+}
+TIMES = {"opTime": {"ts": Timestamp(1, 1)}, "majorityOpTime": {"ts": Timestamp(1, 1)}}
+HELLO = {**GREETING, "setName": "a", "lastWrite": TIMES, "electionId": ObjectId()}
+IXSCAN = {"stage": "IXSCAN", "indexName": "a", "keyPattern": {"a": 1}}
+PLAN = {
+    "queryPlanner": {"winningPlan": {"stage": "FETCH", "inputStage": IXSCAN}},
+    "executionStats": {"nReturned": 1, "totalDocsExamined": 1, "totalKeysExamined": 1},
+}
+PRIVILEGE = {"resource": {"db": "db", "collection": ""}, "actions": ["find"]}
+LOGIN = {
+    "authenticatedUsers": [{"user": "ada", "db": "admin"}],
+    "authenticatedUserPrivileges": [PRIVILEGE],
+}
+
+
+async def log_in_to(store: Store) -> None:
+    with translated():
+        contact = ConnectionStatus.read(
+            "mongodb://localhost", "", [Right("db", "", ("find",), "reads")]
+        )
+        await log_in(store.client, contact)
+
+
+def write(kind: WriteKind, **more: Any) -> Callable[[Store], Awaitable[Any]]:
+    return lambda store: store.writes.write(RESOURCE, Write(kind, **more), deadline=soon())
+
+
+def soon() -> Deadline:
+    return Deadline.after_ms(300_000)
+
+
+# Each reader of a response, and a valid response.
+READERS: dict[str, tuple[Callable[[Store], Awaitable[Any]], Document]] = {
+    "count": (
+        lambda store: store.reads.count("db", "letters", {}, limit=3, deadline=soon()),
+        {"cursor": build_cursor([{"n": 1}])},
+    ),
+    "explain": (lambda store: store.reads.explain("db", "letters", {}, deadline=soon()), PLAN),
+    "execution": (
+        lambda store: IndexStats(store).try_out(
+            ("db", "letters"), {}, {}, limit=1, deadline=soon()
+        ),
+        PLAN,
+    ),
+    "snapshot": (
+        lambda store: store.reads.find_snapshot("db", "letters", soon()),
+        {"cursor": build_cursor(atClusterTime=Timestamp(1, 1))},
+    ),
+    "primary": (lambda store: store.streams.read_primary(), HELLO),
+    "committed time": (lambda store: store.streams.read_committed_time(), HELLO),
+    "clock": (
+        lambda store: store.streams.has_happened({"_data": "82000000010000000129"}),
+        {"$clusterTime": {"clusterTime": Timestamp(1, 1)}},
+    ),
+    "connections": (
+        lambda store: store.count_free_connections(),
+        {"connections": {"available": 1}},
+    ),
+    "login": (log_in_to, {"authInfo": LOGIN}),
+    "databases": (
+        lambda store: Inventory(store).list_databases(soon()),
+        {"databases": [{"name": "a"}]},
+    ),
+    "collections": (
+        lambda store: Inventory(store).list_collections("db", soon()),
+        {"cursor": build_cursor([COLLECTION])},
+    ),
+    "collation": (
+        lambda store: store.streams.find_collation("db", "letters", images=True),
+        {"cursor": build_cursor([COLLECTION])},
+    ),
+    "size": (
+        lambda store: Inventory(store).measure("db", "letters", soon()),
+        {"cursor": build_cursor([{"storageStats": {"count": 1, "size": 1}}])},
+    ),
+    "indexes": (
+        lambda store: Administration(store).list_indexes("db", "letters", soon()),
+        {"cursor": build_cursor([INDEX])},
+    ),
+    "uses": (
+        lambda store: IndexStats(store).read_uses(("db", "letters"), soon()),
+        {"cursor": build_cursor([{"name": "a", "accesses": {"ops": 1}}])},
+    ),
+    "insert": (
+        write(WriteKind.INSERT, documents=({"_id": 1},)),
+        {"n": 1, "writeErrors": [FAILED]},
+    ),
+    "insert several": (
+        write(WriteKind.INSERT, documents=({"_id": 1}, {"_id": 2})),
+        {"n": 1, "writeErrors": [FAILED], "writeConcernError": {"code": 1, "errmsg": "a"}},
+    ),
+    "replace several": (
+        write(WriteKind.REPLACE, documents=({"_id": 1}, {"_id": 2}), upsert=True),
+        {"n": 1, "nModified": 1, "upserted": [{"index": 1, "_id": 1}], "writeErrors": [FAILED]},
+    ),
+    "update": (
+        write(WriteKind.UPDATE, filter={"_id": 1}, update={"$set": {"a": 1}}, upsert=True),
+        {"n": 1, "nModified": 1, "upserted": [{"index": 0, "_id": 1}]},
+    ),
+}
+
+
+def list_changed(value: Any) -> Iterator[Any]:
+    """Return the value with each of its parts left out, or of another type."""
+    yield from (1, "x", [1], {"a": 1}, None)
+    if isinstance(value, dict):
+        for name, one in value.items():
+            yield {key: other for key, other in value.items() if key != name}
+            for changed in list_changed(one):
+                yield {**value, name: changed}
+    elif isinstance(value, list):
+        for place, one in enumerate(value):
+            for changed in list_changed(one):
+                yield [*value[:place], changed, *value[place + 1 :]]
+
+
+def list_malformed(valid: Document) -> Iterator[bytes]:
+    """Return such responses; those that name a cursor would have a next batch without end."""
+    for changed in list_changed({"ok": 1.0, **valid}):
+        if not isinstance(changed, dict) or "ok" not in changed:
+            continue
+        cursor = changed.get("cursor")
+        if not isinstance(cursor, dict) or not cursor.get("id"):
+            with suppress(bson.errors.InvalidDocument):
+                yield b"\0" + bson.encode(changed)
+
+
+@pytest.mark.parametrize("name", READERS)
+async def test_no_reader_of_responses_fails_in_its_own_way(name: str) -> None:
+    reader, valid = READERS[name]
+    async with serving() as (fake, store):
+        for fake.reply in list_malformed(valid):
+            with suppress(DocgraphError):
+                await reader(store)
+
+
+async def test_outcome_of_a_write_with_a_malformed_response_is_unknown() -> None:
+    """It was sent: whoever repeats it could do it twice."""
+    async with serving() as (fake, store):
+        written: list[str] = []
+        store.writes.on_written = written.extend
+        fake.reply = encode(n=2, writeErrors=[1])
+        with pytest.raises(OutcomeUnknown):
+            await write(WriteKind.INSERT, documents=({"_id": 1}, {"_id": 2}))(store)
+    assert written == ["db.letters"]
 
 
 async def find(store: Store) -> list[Document]:

@@ -555,6 +555,30 @@ async def test_workers_check_a_pair_once(
         await worker.close()
 
 
+async def test_a_login_that_waited_too_long_enters_if_another_worker_knows_the_password(
+    blocking: Blocking, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    create_results(tmp_path / "results")
+    may_end = threading.Event()
+    monkeypatch.setattr(module, "_matches", lambda *_: may_end.wait(60))
+    results = SharedResults(tmp_path / "results")
+    keeper = BcryptPasswords(
+        blocking.lane("bcrypt", 1), SECRET, SHARED[-1], cost=COST, size=10, ttl=TTL, results=results
+    )
+    before = asyncio.create_task(keeper.verify("bob", "other", bcrypt_of("other")))
+    await asyncio.sleep(0)
+    login = Exchange(Request("GET", b"/"), "1", deadline=Deadline(patience=Patience(0.02)))
+    set_login(login)
+    waiting = asyncio.create_task(keeper.verify("ada", "right", stored := bcrypt_of("right")))
+    await asyncio.sleep(0)
+    key = module._bind(SECRET, stored, "ada", b"right")
+    results.finish(key, ResultState.SUCCEEDED, TTL)
+    assert await waiting
+    may_end.set()
+    assert await before
+    await keeper.close()
+
+
 async def test_the_event_loop_goes_on_while_passwords_are_checked(
     blocking: Blocking, monkeypatch: pytest.MonkeyPatch
 ) -> None:

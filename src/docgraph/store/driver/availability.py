@@ -283,7 +283,7 @@ class Availability:
         except ServerSelectionTimeoutError:
             self._waits.is_refused, self._refusal = False, None  # no server can reject us
             return
-        except DRIVER_ERRORS:
+        except (*DRIVER_ERRORS, StoreError):
             return  # it says nothing about our login: the driver closes connections when it fails
         finally:
             self._login_at = time.monotonic()

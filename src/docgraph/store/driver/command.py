@@ -53,14 +53,18 @@ from docgraph.store.driver.errors import (
     explain,
     out_of_time,
     translate,
-    translated,
     unreachable,
 )
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.lanes import Wait
 from docgraph.store.driver.lenient_decode import ResultReader, check_reply, decode_reply
 from docgraph.store.driver.long_answers import read_again, read_on
-from docgraph.store.driver.malformed import invalid_response, is_unread_by_driver, reading_reply
+from docgraph.store.driver.malformed import (
+    invalid_response,
+    is_unread_by_driver,
+    reading_reply,
+    translated,
+)
 from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.driver.waiting import Waits

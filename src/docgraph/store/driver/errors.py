@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bson.errors import BSONError, InvalidBSON, InvalidDocument
@@ -426,9 +424,9 @@ def explain(code: int | None, text: str = "") -> DocgraphError:
 
     Other codes than vague ones say enough; their texts may contain values of documents.
     """
-    rule = _RULES.get(code or 0, _UNKNOWN)
+    rule = _RULES.get(code, _UNKNOWN) if isinstance(code, int) else _UNKNOWN
     if rule is _UNKNOWN or rule in _VAGUE:
-        rule = next((one for known, one in _BY_TEXT.items() if re.search(known, text)), rule)
+        rule = next((one for known, one in _BY_TEXT.items() if re.search(known, str(text))), rule)
     return _render(rule)
 
 
@@ -436,12 +434,3 @@ def _render(rule: _Rule) -> DocgraphError:
     error = rule.kind(rule.message)
     error.hint = rule.hint
     return error
-
-
-@contextmanager
-def translated() -> Iterator[None]:
-    """Translate errors of the enclosed driver calls: only docgraph's errors come out."""
-    try:
-        yield
-    except DRIVER_ERRORS as error:
-        raise translate(error) from error

@@ -16,6 +16,7 @@ from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import GUIDE, ConnectionStatus, Fault, Lacking, Refused
 from docgraph.store.driver.driver_internals import forget_connections
 from docgraph.store.driver.errors import AUTHENTICATION_FAILED, UNAUTHORIZED
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.rights import Privileges, Right, merge_rights
 
 _REFUSALS: Final = frozenset(
@@ -65,7 +66,8 @@ async def log_in(
             return Refused(contact, "it wants a login, and none is configured", _ANY_LOGIN)
         return None  # it accepted our login, and cannot report our privileges
     rights = merge_rights(contact.rights, more)
-    missing = Privileges(known["authenticatedUserPrivileges"]).find_missing(rights)
+    with reading_reply():
+        missing = Privileges(known["authenticatedUserPrivileges"]).find_missing(rights)
     if not missing:
         return None
     user = known["authenticatedUsers"][0]
@@ -84,7 +86,8 @@ def _advise(contact: ConnectionStatus) -> str:
 async def read_version(client: DriverClient) -> str:
     """Return the version of MongoDB, which needs no privilege."""
     reply = await client.admin.command("buildInfo")
-    return str(reply["version"])
+    with reading_reply():
+        return str(reply["version"])
 
 
 async def count_free_connections(client: DriverClient) -> int | None:
@@ -93,11 +96,15 @@ async def count_free_connections(client: DriverClient) -> int | None:
         reply = await client.admin.command({"serverStatus": 1, **_ONLY_CONNECTIONS})
     except OperationFailure:
         return None
-    found = reply.get("connections", {}).get("available")
-    return int(found) if found is not None else None
+    with reading_reply():
+        found = reply.get("connections", {}).get("available")
+        return int(found) if found is not None else None
 
 
 async def _read_hello(client: DriverClient) -> Document:
     reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
-    known: Document = reply["authInfo"]
+    with reading_reply():
+        known: Document = reply["authInfo"]
+        for user in known["authenticatedUsers"]:
+            str(user["user"] + user["db"])
     return known

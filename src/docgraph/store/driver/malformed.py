@@ -9,7 +9,7 @@ from typing import Final
 from pymongo.errors import ProtocolError
 
 from docgraph.exchange.errors import DocgraphError
-from docgraph.store.driver.errors import translate
+from docgraph.store.driver.errors import DRIVER_ERRORS, translate
 
 _CHECKS_OF_ARGUMENTS: Final = "pymongo.common"
 _SHAPE_ERRORS: Final = (AttributeError, IndexError, KeyError, TypeError)
@@ -18,6 +18,19 @@ _SHAPE_ERRORS: Final = (AttributeError, IndexError, KeyError, TypeError)
 def invalid_response() -> DocgraphError:
     """Return the error for a response that lacks what it must have."""
     return translate(ProtocolError("a response of unknown form"))
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Translate errors of the enclosed driver calls: only docgraph's errors come out."""
+    try:
+        yield
+    except DRIVER_ERRORS as error:
+        raise translate(error) from error
+    except _SHAPE_ERRORS as error:
+        if not is_unread_by_driver(error):
+            raise
+        raise invalid_response() from error
 
 
 @contextmanager
@@ -30,6 +43,11 @@ def reading_reply() -> Iterator[None]:
         yield
     except (*_SHAPE_ERRORS, ValueError, OverflowError) as error:
         raise invalid_response() from error
+
+
+def is_invalid_response(error: DocgraphError) -> bool:
+    """Return whether the error is that of a response that lacks what it must have."""
+    return isinstance(error.__cause__, (ProtocolError, *_SHAPE_ERRORS))
 
 
 def is_unread_by_driver(error: BaseException) -> bool:

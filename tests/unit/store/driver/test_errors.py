@@ -25,7 +25,8 @@ from pymongo.errors import (
 )
 
 from docgraph.exchange.errors import NotFound, PoolExhausted, StoreError, StoreUnavailable
-from docgraph.store.driver.errors import explain, translate, translated
+from docgraph.store.driver.errors import explain, translate
+from docgraph.store.driver.malformed import translated
 
 SECRET_TEXT = "db-7.internal:27017 index users.$email_1 dup key: { email: 'ann@x.org' }"
 
