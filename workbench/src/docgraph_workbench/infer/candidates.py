@@ -41,6 +41,8 @@ _SUFFIXES: Final = frozenset(
     "id ids oid uuid guid ref refs fk key keys code codes no number slug iata icao sku isbn nr "
     "nummer num numero cod codigo codice".split()
 )
+# The same, where the word comes first: `id_producto`, `cod_prod`, `fk_customer`.
+_PREFIXES: Final = frozenset("id ids fk ref cod codigo codice".split())
 _NATURAL: Final = frozenset(
     "email username login handle iata icao sku isbn ean symbol ticker".split()
 )
@@ -123,6 +125,8 @@ def stem_of(path: Sequence[str]) -> list[str]:
         words = split_words(name)
         while words and words[-1] in _SUFFIXES:
             words = words[:-1]
+        while len(words) > 1 and words[0] in _PREFIXES:
+            words = words[1:]
         if words:
             return [*words[:-1], singular(words[-1])]
     return []
@@ -142,7 +146,7 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
         stem = stem_of(path)
         is_own_key = stem == own or (stem == [] and not _is_repeated(seen))
         is_own_key = is_own_key and len(path) == 1 and leaf is seen
-        if not families or (is_own_key and _has_suffix(path[-1])):
+        if not families or (is_own_key and _has_key_word(path[-1])):
             continue
         family = families[0]
         values = tuple(value for value in _values_of(leaf, family) if value != "")
@@ -214,7 +218,7 @@ def score_name(source: ReferenceField, key: CandidateKey) -> int:
         return 1 if stem and not _OWN.isdisjoint(stem) else 0
     is_person = bool(stem) and (stem[-1] in PEOPLE or "by" in stem)
     is_similar = bool(stem) and _is_like(stem[-1], target[-1])
-    if stem and _has_suffix(source.path[-1]) and _is_abbreviation(stem[-1], target[-1]):
+    if stem and _has_key_word(source.path[-1]) and _is_abbreviation(stem[-1], target[-1]):
         is_similar = True
     return 1 if is_similar or (is_person and target[-1] in PEOPLE) else 0
 
@@ -274,9 +278,10 @@ def is_plain(name: str) -> bool:
     return _STEP.fullmatch(name) is not None and "::" not in name and not name.startswith("_$")
 
 
-def _has_suffix(name: str) -> bool:
+def _has_key_word(name: str) -> bool:
+    """Return whether the name ends, or begins, with a word for keys."""
     words = split_words(name)
-    return bool(words) and words[-1] in _SUFFIXES
+    return bool(words) and (words[-1] in _SUFFIXES or words[0] in _PREFIXES)
 
 
 def _is_repeated(seen: Seen) -> bool:
@@ -285,7 +290,7 @@ def _is_repeated(seen: Seen) -> bool:
 
 def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
     words = split_words(name)
-    if not words or words[-1] not in _KEY_WORDS:
+    if not words or (words[-1] not in _KEY_WORDS and words[0] not in _PREFIXES):
         return False
     total = collection.profile.documents
     is_enough = total >= _SAMPLE_FOR_KEYS or (collection.is_complete and total > 1)

@@ -37,6 +37,8 @@ def survey(name: str, *documents: dict[str, Any]) -> Surveyed:
         (("billing_customer_id",), ["billing", "customer"]),
         (("_id",), []),
         (("kd_nr",), ["kd"]),
+        (("id_produto",), ["produto"]),
+        (("ref",), []),
     ],
 )
 def test_a_name_says_what_it_refers_to(path: tuple[str, ...], stem: list[str]) -> None:
@@ -55,6 +57,9 @@ def test_a_name_says_what_it_refers_to(path: tuple[str, ...], stem: list[str]) -
         ("kd_nr", "Kunden", 1),
         ("art_nr", "Artikel", 1),
         ("cust_id", "customers", 1),
+        ("cod_prod", "produtos", 1),
+        ("id_produto", "produtos", 2),
+        ("prod", "produtos", 0),
         ("kd", "Kunden", 0),
         ("pd_nr", "Kunden", 0),
         ("parentId", "orders", 1),
@@ -81,6 +86,16 @@ def test_a_key_of_another_collection_is_a_reference_where_it_is_repeated() -> No
     (source,) = find_sources(lines)
 
     assert [one.key.name for one in find_candidates(source, keys)] == ["sku"]
+
+
+def test_a_key_word_may_come_first() -> None:
+    clients = survey("clientes", *({"_id": f"c{n}", "id_cliente": n} for n in range(9)))
+    orders = survey("pedidos", *({"_id": n, "id_cliente": n % 8} for n in range(20)))
+    (source,) = find_sources(orders)
+    found = find_candidates(source, list(find_keys(clients)))
+
+    assert list(find_sources(clients)) == []
+    assert [(one.key.name, one.strength) for one in found] == [("id_cliente", 2)]
 
 
 def test_a_reference_that_two_collections_share_is_no_key_of_either() -> None:
