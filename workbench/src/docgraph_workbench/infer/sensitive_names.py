@@ -49,7 +49,8 @@ _DIGITS: Final = {
         "sozialversicherungsnr versichertennummer numeropasaporte numpasaporte "
         "documentoidentidad seguridadsocial dni nie nif curp numerofiscal identificacionfiscal "
         "numeropasseport numpasseport securitesociale numerosecuritesociale nir numfiscal "
-        "identifiantfiscal nosecu numsecu numerosecu nss numeropassaporto numpassaporto cartaidentita tesserasanitaria "
+        "identifiantfiscal nosecu numsecu numerosecu nss numeropassaporto numpassaporto "
+        "cartaidentita tesserasanitaria "
         "codicefiscale numeropassaporte numpassaporte cpf contribuinte numerocontribuinte "
         "identificacaofiscal segurancasocial cartaocidadao"
     ),

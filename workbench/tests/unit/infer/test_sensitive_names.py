@@ -19,6 +19,7 @@ from docgraph_workbench.infer.sensitive_names import (
     ("names", "reason"),
     [
         ("taxNumber tax_id steuernummer numero_fiscal numéroFiscal codiceFiscale nif", "official"),
+        ("no_secu numéroSécu", "official"),
         ("ssn nationalId sozialversicherungsnummer dni numéro_de_sécurité_sociale cpf", "official"),
         ("iban bankAccount kartennummer cuenta_bancaria compte_bancaire conta_bancária", "card"),
         ("contoBancario carta_credito cvv", "card"),
