@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from jsonpath import JSONPath, JSONPathEnvironment, JSONPathError
 from jsonpath.exceptions import JSONPathSyntaxError
 from jsonpath.filter import BaseExpression, StringLiteral
 from jsonpath.function_extensions import ExpressionType, FilterFunction
+from jsonpath.lex import Lexer
 from jsonpath.segments import JSONPathChildSegment
 from jsonpath.selectors import JSONPathSelector, NameSelector, WildcardSelector
 from jsonpath.token import Token
@@ -97,8 +98,22 @@ def _find_property(query: JSONPath) -> str | None:
     return name if name and name[0] != "$" and "." not in name else None
 
 
+class _Lexer(Lexer):
+    """Compiles the rules once for the process: that takes longer than reading a path."""
+
+    _rules: ClassVar[re.Pattern[str] | None] = None
+
+    def compile_strict_rules(self) -> re.Pattern[str]:
+        """Return the rules, which are the same for each environment."""
+        if _Lexer._rules is None:
+            _Lexer._rules = super().compile_strict_rules()
+        return _Lexer._rules
+
+
 class _Environment(JSONPathEnvironment):
     """The standard functions, with patterns that are matched in linear time."""
+
+    lexer_class = _Lexer
 
     def setup_function_extensions(self) -> None:
         """Replace the functions that would run patterns in Python's `re`."""
