@@ -153,7 +153,11 @@ class Views:
             names = {name for one, name in places if one == db}
             described = await describe(db, {"name": {"$in": [*names]}})
             with reading_reply():
-                listed = {str(one["name"]): ViewDefinition.read(db, one) for one in described}
+                listed = {
+                    name: ViewDefinition.read(db, one)
+                    for one in described
+                    if (name := str(one["name"])) in names  # also if the response is malformed
+                }
             if missing := names - listed.keys():
                 series = await describe(db, {"type": "timeseries"})
                 with reading_reply():

@@ -31,13 +31,7 @@ from pymongo import ReadPreference
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
-from pymongo.errors import (
-    AutoReconnect,
-    OperationFailure,
-    PyMongoError,
-    ServerSelectionTimeoutError,
-    WaitQueueTimeoutError,
-)
+from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
@@ -74,6 +68,7 @@ if TYPE_CHECKING:
     from pymongo.asynchronous.server import Server
 
     from docgraph.store.driver.driver_internals import ServerMode
+from docgraph.store.driver.retryable import is_worth_another_try
 
 T = TypeVar("T")
 
@@ -84,27 +79,6 @@ _KEPT_DATABASES = 256
 # Seconds before each retry of a read. One is not enough: until its monitor has noticed the loss of
 # a server, the driver may select the same one again.
 _RETRY_PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)
-
-# After these codes the same read may succeed, often on another server; except 175, from the
-# specification of retryable reads. Connection errors are exceptions of their own.
-_WORTH_ANOTHER_TRY = frozenset(
-    {
-        6,  # HostUnreachable
-        7,  # HostNotFound
-        89,  # NetworkTimeout
-        91,  # ShutdownInProgress
-        134,  # ReadConcernMajorityNotAvailableYet
-        175,  # QueryPlanKilled: the collection was dropped or renamed while it was read
-        189,  # PrimarySteppedDown
-        262,  # ExceededTimeLimit
-        9001,  # SocketException
-        10107,  # NotWritablePrimary
-        11600,  # InterruptedAtShutdown
-        11602,  # InterruptedDueToReplStateChange
-        13435,  # NotPrimaryNoSecondaryOk
-        13436,  # NotPrimaryOrSecondary
-    }
-)
 
 
 class Commands:
@@ -406,7 +380,7 @@ class Commands:
                 return await self.send_by_driver(database, command, preference), None
             except (AutoReconnect, OperationFailure) as error:
                 pause = next(pauses, None)
-                if pause is None or not _is_worth_another_try(error):
+                if pause is None or not is_worth_another_try(error):
                     raise
             await asyncio.sleep(pause)
 
@@ -440,12 +414,6 @@ async def _close(
     await database.command(
         {"killCursors": collection, "cursors": [cursor["id"]]}, read_preference=preference
     )
-
-
-def _is_worth_another_try(error: AutoReconnect | OperationFailure) -> bool:
-    if isinstance(error, OperationFailure):
-        return error.code in _WORTH_ANOTHER_TRY
-    return not isinstance(error, (ServerSelectionTimeoutError, WaitQueueTimeoutError))
 
 
 def _is_timeout(error: BaseException) -> bool:
