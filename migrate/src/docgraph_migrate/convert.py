@@ -176,8 +176,19 @@ class Conversion:
             what = "docgraph counts failures by the address of the connection"
             remedy = "name your proxies in core.trusted-proxies"
             self.add(ReportList.MORE, "proxies", where, what, remedy)
+        self._report_missing_origins()
         self._join("filterOperatorsBlacklist", ("blacklist",))
         self._join("aggregationSecurity", ("stageBlacklist", "operatorBlacklist"))
+
+    def _report_missing_origins(self) -> None:
+        """Report what depends on the release: without the option, older ones had no exception."""
+        vetoer, option = "originVetoer", "allow-missing-origin"
+        is_listed = self.config.on(vetoer) and self.config.get(vetoer, "whitelist")
+        if is_listed and self.config.get(vetoer, option) and not self.config.is_set(vetoer, option):
+            what = "is not set: older releases refuse requests without Origin, docgraph does not"
+            remedy = f"set {vetoer}.{option} to false in the new file if your release refuses them"
+            where, example = f"{vetoer}.{option}", "a GET of a program, which sends no Origin"
+            self.add(ReportList.LESS, "missing-origin", where, what, remedy, example)
 
     def _join(self, section: str, options: Iterable[str]) -> None:
         """Forbid what either of the two forbids."""

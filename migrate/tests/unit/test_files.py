@@ -66,7 +66,7 @@ def test_a_browser_application(tmp_path: Path) -> None:
     origins = ["https://restheart.org", "http://localhost"]
     assert found.file["originVetoer"] == {"enabled": True, "whitelist": origins}
     assert found.file["bruteForceAttackGuard"] == {"max-failed-attempts": 5}
-    assert (found.less, found.code) == ([], 0)
+    assert (found.less, found.code) == (["missing-origin:originVetoer.allow-missing-origin"], 3)
     assert "secure-cookie:authCookieSetter.secure" in found.more
 
 

@@ -70,6 +70,19 @@ def test_what_permits_more_is_in_the_first_list(
     assert convert(tmp_path, config).list_codes() == {code}
 
 
+def test_requests_without_an_origin_are_in_the_first_list_unless_the_file_decides(
+    tmp_path: Path,
+) -> None:
+    vetoer = {"enabled": True, "whitelist": ["https://app.example.org"]}
+
+    silent = convert(tmp_path, {"originVetoer": vetoer})
+    decided = convert(tmp_path, {"originVetoer": {**vetoer, "allow-missing-origin": True}})
+    without_list = convert(tmp_path, {"originVetoer": {"enabled": True}})
+
+    assert "missing-origin" in silent.list_codes()
+    assert "missing-origin" not in decided.list_codes() | without_list.list_codes()
+
+
 def test_one_audience_and_no_identity_have_no_line(tmp_path: Path) -> None:
     config = {"jwtConfigProvider": {"key": KEY, "audience": ["a"]}, **JWT}
     found = convert(tmp_path, config)
