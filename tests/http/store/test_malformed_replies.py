@@ -14,7 +14,7 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Int64, ObjectId, Timestamp
+from bson import Int64, Timestamp
 
 from docgraph.exchange.data import Document, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.deadline import Deadline
@@ -239,8 +239,6 @@ COLLECTION = {
     "options": {"viewOn": "a", "pipeline": [], "timeseries": {"timeField": "t"}},
     "info": {"uuid": bson.Binary(b"1" * 16, 4)},
 }
-TIMES = {"opTime": {"ts": Timestamp(1, 1)}, "majorityOpTime": {"ts": Timestamp(1, 1)}}
-HELLO = {**GREETING, "setName": "a", "lastWrite": TIMES, "electionId": ObjectId()}
 IXSCAN = {"stage": "IXSCAN", "indexName": "a", "keyPattern": {"a": 1}}
 PLAN = {
     "queryPlanner": {"winningPlan": {"stage": "FETCH", "inputStage": IXSCAN}},
@@ -269,7 +267,8 @@ def soon() -> Deadline:
     return Deadline.after_ms(300_000)
 
 
-# Each reader of a response, and a valid response.
+# Each reader of a response, and a valid response. Those of a greeting are in test_reply_shapes.py:
+# here the server answers every `hello` with its own.
 READERS: dict[str, tuple[Callable[[Store], Awaitable[Any]], Document]] = {
     "count": (
         lambda store: store.reads.count("db", "letters", {}, limit=3, deadline=soon()),
@@ -286,8 +285,6 @@ READERS: dict[str, tuple[Callable[[Store], Awaitable[Any]], Document]] = {
         lambda store: store.reads.find_snapshot("db", "letters", soon()),
         {"cursor": build_cursor(atClusterTime=Timestamp(1, 1))},
     ),
-    "primary": (lambda store: store.streams.read_primary(), HELLO),
-    "committed time": (lambda store: store.streams.read_committed_time(), HELLO),
     "clock": (
         lambda store: store.streams.has_happened({"_data": "82000000010000000129"}),
         {"$clusterTime": {"clusterTime": Timestamp(1, 1)}},

@@ -257,7 +257,7 @@ class VariableReader:
                 return None
             try:
                 result = type_.coerce_input_value(value)
-            except Exception:
+            except Exception:  # the full reading that follows reports it, with its location
                 return None
             if result is Undefined:
                 return None
