@@ -23,6 +23,7 @@ from pathlib import Path
 import pytest
 
 from tests.drills.server import DrillServer, serving, wait_until
+from tests.logs import read_events
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -71,9 +72,8 @@ def set_clock(directory: Path, by: str) -> tuple[str, ...]:
 
 def find_differences(server: DrillServer) -> list[float]:
     """What its log says of the clocks."""
-    lines = server.log.read_text().splitlines()
-    told = [json.loads(line) for line in lines if "clocks-differ" in line]
-    return [one["seconds"] for one in told]
+    events = read_events(server.log)
+    return [event["seconds"] for event in events if event["event"] == "clocks-differ"]
 
 
 @pytest.mark.parametrize(

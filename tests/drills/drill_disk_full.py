@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.drills.server import DrillServer, serving, wait_until
+from tests.logs import read_events
 from tests.programs import require
 
 pytestmark = pytest.mark.timeout(300)
@@ -77,9 +78,7 @@ def test_a_full_disk_is_named_and_left_soon(tmp_path: Path) -> None:
         finally:
             is_over.set()
             thread.join()
-        events = [
-            json.loads(line) for line in server.log.read_text().splitlines() if line[:1] == "{"
-        ]
+        events = read_events(server.log)
     named = [one for one in events if one["event"] == "disk-full"]
     failed = [one for one in events if one["event"] == "background-failed"]
     longest = max(took for _, took in seen)

@@ -9,7 +9,6 @@ orchestrator does.
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import socket
 import time
@@ -26,6 +25,7 @@ from pymongo import MongoClient
 from tests.drills import blog
 from tests.drills.clients import Seen
 from tests.drills.server import DrillServer, describe_load, serving, wait_until
+from tests.logs import read_events
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -100,8 +100,9 @@ def not_reading(port: int, count: int) -> Iterator[None]:
 
 
 def find_probe_port(server: DrillServer) -> int:
-    events = [json.loads(line) for line in server.log.read_text().splitlines() if line[:1] == "{"]
-    (url,) = [event["url"] for event in events if event["event"] == "probes-started"]
+    (url,) = [
+        event["url"] for event in read_events(server.log) if event["event"] == "probes-started"
+    ]
     return int(url.rpartition(":")[2])
 
 

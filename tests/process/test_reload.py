@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import ssl
@@ -17,6 +16,7 @@ from typing import IO, Any
 import pytest
 import trustme
 
+from tests.logs import read_events
 from tests.process.commands import Process, start
 from tests.process.harness import (
     Server,
@@ -314,8 +314,7 @@ def find_log_files(server: Server, workers: int) -> set[str] | None:
 
 
 def find_events(log: Path, name: str) -> list[dict[str, Any]]:
-    lines = [line for line in log.read_text().splitlines() if line.startswith("{")]
-    return [event for event in map(json.loads, lines) if event["event"] == name]
+    return [event for event in read_events(log) if event["event"] == name]
 
 
 @BOTH
