@@ -37,24 +37,22 @@ class Groups:
 
     selection: Selection
     count: int
-    known: list[Group]
+    typed: list[Group]
 
     def merge(self, parts: Sequence[CompletedValues]) -> CompletedValues:
         """Return the objects of all groups, in the order of the documents."""
         objects: list[Any] = [None] * self.count
         placed = 0
-        for group, part in zip(self.known, parts, strict=True):
+        for group, part in zip(self.typed, parts, strict=True):
             placed += len(part.items)
             for position, item in zip(group.positions, part.items, strict=True):
                 objects[position] = item
         if placed == self.count:
             return CompletedValues(objects, any(part.damaged for part in parts))
-        unknown = self._explain_unknown()
-        return CompletedValues([unknown if item is None else item for item in objects], True)
-
-    def _explain_unknown(self) -> Damaged:
         text = f"no type of {self.selection.type_name} fits the stored value"
-        return Damaged(None, FieldFailure(text, "type-not-resolved").at(self.selection.position))
+        failure = FieldFailure(text, "type-not-resolved")
+        unknown = Damaged(None, failure.at(self.selection.position))
+        return CompletedValues([unknown if item is None else item for item in objects], True)
 
 
 def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
@@ -66,12 +64,12 @@ def sort_by_type(selection: Selection, documents: Sequence[Any]) -> Groups:
     positions: defaultdict[str | None, list[int]] = defaultdict(list)
     for position, name in enumerate(names):
         positions[name].append(position)
-    known = [
-        Group(selection.blocks[name], found)
-        for name, found in positions.items()
+    typed = [
+        Group(selection.blocks[name], places)
+        for name, places in positions.items()
         if name is not None and name in selection.blocks
     ]
-    return Groups(selection, len(names), known)
+    return Groups(selection, len(names), typed)
 
 
 def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str | None] | None:
@@ -86,7 +84,7 @@ def _resolve_texts(selection: Selection, documents: Sequence[Any]) -> list[str |
         texts = [document.get(name) for document in documents]
     if selection.resolve is None or not _TEXT.issuperset(map(type, texts)):
         return None
-    known = {text: selection.resolve({name: text}) for text in dict.fromkeys(texts)}
+    type_names = {text: selection.resolve({name: text}) for text in dict.fromkeys(texts)}
     if type(documents) is OneField:
-        selection.choice.add(name, known, selection.blocks)
-    return [known[text] for text in texts]
+        selection.choice.add(name, type_names, selection.blocks)
+    return [type_names[text] for text in texts]

@@ -17,7 +17,7 @@ from docgraph.exchange import Deadline, Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.window import Page, Window
+from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.driver.malformed import reading_reply
@@ -52,22 +52,18 @@ class Find:
 
     async def send(self, fetch: Fetch, run: Run) -> BatchAnswer:
         """Send this query alone."""
-        if self.window.page is not None and self.window.page.parts is not None:
-            return await self._send_parts(fetch, run, self.window.page, self.window.page.parts)
-        return self.check(await run.find(fetch, self.filter, self.window), run)
-
-    async def _send_parts(
-        self, fetch: Fetch, run: Run, page: Page, parts: Sequence[Document]
-    ) -> BatchAnswer:
-        """Return the documents of consecutive parts; nearly always the first one is enough."""
-        found: list[Document] = []
-        for part in parts:
-            limit = self.window.limit - len(found)
+        page = self.window.page
+        if page is None or page.parts is None:
+            documents = await run.find(fetch, self.filter, self.window)
+            return run.trim(documents, self.window.limit)
+        documents = []
+        for part in page.parts:  # one after the other; nearly always the first one is enough
+            limit = self.window.limit - len(documents)
             window = self.window._replace(limit=limit, page=replace(page, parts=(part,)))
-            found += await run.find(fetch, self.filter, window)
-            if len(found) == self.window.limit:
+            documents += await run.find(fetch, self.filter, window)
+            if len(documents) == self.window.limit:
                 break
-        return found
+        return documents
 
     def check(self, documents: list[Document], run: Run) -> BatchAnswer:
         """Return the documents within the limit."""
@@ -77,7 +73,7 @@ class Find:
         """Return the queries for each kind of an `ID`, unless sort or skip choose a document."""
         if self.window.sort or self.window.skip:
             return []
-        return [replace(self, filter=one) for one in narrow(self.filter)]
+        return [replace(self, filter=filter_) for filter_ in narrow(self.filter)]
 
     def widen(self) -> Find:
         """Return the query with a limit of two documents, to detect a second one."""
@@ -115,7 +111,7 @@ class AggregateQuery:
         """Return the queries for each kind of an `ID`, unless a stage chooses a document."""
         if any(not _CHOOSING.isdisjoint(stage) for stage in self.stages):
             return []
-        return [replace(self, stages=one) for one in narrow(self.stages)]
+        return [replace(self, stages=stages) for stages in narrow(self.stages)]
 
     def widen(self) -> AggregateQuery:
         """Return the query with a limit of two results, to detect a second one."""
@@ -160,13 +156,13 @@ async def send_alone(fetch: Fetch, query: BatchedQuery, run: Run) -> BatchAnswer
 
 async def _prefer(fetch: Fetch, query: BatchedQuery, run: Run) -> BatchAnswer:
     """Return one document: of several with the same text, that of the preferred kind."""
-    found = await query.widen().send(fetch, run)
-    while isinstance(found, list) and len(found) > 1 and (kinds := query.narrow()):
+    answer = await query.widen().send(fetch, run)
+    while isinstance(answer, list) and len(answer) > 1 and (kinds := query.narrow()):
         for kind in kinds:
-            query, found = kind, await kind.widen().send(fetch, run)
-            if found:
+            query, answer = kind, await kind.widen().send(fetch, run)
+            if answer:
                 break
-    return found[:1] if isinstance(found, list) else found
+    return answer[:1] if isinstance(answer, list) else answer
 
 
 async def _send_each(fetch: Fetch, queries: Sequence[BatchedQuery], run: Run) -> list[BatchAnswer]:
@@ -182,7 +178,9 @@ async def _send_together(
     if len(queries) == 1:
         return [await send_alone(fetch, queries[0], run)]
     is_uncertain = [not fetch.is_list and bool(query.narrow()) for query in queries]
-    sent = [one.widen() if wide else one for one, wide in zip(queries, is_uncertain, strict=True)]
+    sent = [
+        query.widen() if wide else query for query, wide in zip(queries, is_uncertain, strict=True)
+    ]
     pipeline = _tag(sent[0].as_stages(fetch), 0)
     for number, query in enumerate(sent[1:], 1):
         union = {"coll": fetch.mapping.collection, "pipeline": _tag(query.as_stages(fetch), number)}
@@ -199,9 +197,9 @@ async def _send_together(
     with reading_reply():
         for result in results:
             answers[result["query"]].append(result["document"])
-    checked = [query.check(own, run) for query, own in zip(sent, answers, strict=True)]
+    checked = [query.check(answer, run) for query, answer in zip(sent, answers, strict=True)]
     pairs = zip(answers, checked, strict=True)
-    dropped = sum(len(own) - len(answer) for own, answer in pairs if isinstance(answer, list))
+    dropped = sum(len(whole) - len(answer) for whole, answer in pairs if isinstance(answer, list))
     run.count(len(results) - dropped)
     again = [n for n, wide in enumerate(is_uncertain) if wide and len(answers[n]) > 1]
     if again:

@@ -106,16 +106,16 @@ async def view(
     wanted = list(names)
     if "" in wanted or not _RAW.issuperset(map(type, documents)):
         return await open_documents(documents, run, source)
-    found = run.store.reads.decode_fields(documents, wanted)
-    return await open_documents(documents, run, source) if found is None else found
+    decoded = run.store.reads.decode_fields(documents, wanted)
+    return await open_documents(documents, run, source) if decoded is None else decoded
 
 
 async def open_documents(documents: Sequence[Any], run: Run, source: Fetch) -> list[Any]:
     """Return the documents, decoded."""
-    raw = [one for one in documents if type(one) is bytes]
+    raw = [document for document in documents if type(document) is bytes]
     db, collection = source.mapping.db, source.mapping.collection
     decoded = iter(await run.store.reads.decode(db, collection, raw, run.exchange.deadline))
-    return [next(decoded) if type(one) is bytes else one for one in documents]
+    return [next(decoded) if type(document) is bytes else document for document in documents]
 
 
 async def render_objects(
@@ -164,8 +164,8 @@ async def _render_portions(
         size += len(document)
         if size < _PORTION and end < len(documents):
             continue
-        own = [column[start:end] for column in columns]
-        portion = program.render_each(documents[start:end], own, limit - written)
+        portion_columns = [column[start:end] for column in columns]
+        portion = program.render_each(documents[start:end], portion_columns, limit - written)
         written += sum(map(len, portion))
         items += portion
         start, size = end, 0
@@ -179,7 +179,7 @@ def _encode(column: CompletedValues) -> list[bytes]:
     if _RAW.issuperset(map(type, column.items)):
         return column.items
     texts = {
-        number: one if type(one) is bytes else allocations.dumps(one, embed_json)
-        for number, one in {id(one): one for one in column.items}.items()
+        number: item if type(item) is bytes else allocations.dumps(item, embed_json)
+        for number, item in {id(item): item for item in column.items}.items()
     }
-    return [texts[id(one)] for one in column.items]
+    return [texts[id(item)] for item in column.items]

@@ -110,7 +110,7 @@ class FetchEstimate:
 
 def render_command(place: tuple[str, str], keys: Mapping[str, Any]) -> str:
     """Return the MongoDB shell command that creates the index."""
-    names = (json.dumps(one, ensure_ascii=False) for one in (*place, dict(keys)))
+    names = (json.dumps(part, ensure_ascii=False) for part in (*place, dict(keys)))
     return "db.getSiblingDB({}).getCollection({}).createIndex({})".format(*names)
 
 
@@ -127,7 +127,7 @@ class CostEstimate:
 
     def find_refusal(self) -> str:
         """Return why the query is rejected, or a field of it is null; empty: neither is known."""
-        failed = [f"{one.field}: {one.failure}" for one in self.fetches if one.failure]
+        failed = [f"{fetch.field}: {fetch.failure}" for fetch in self.fetches if fetch.failure]
         if failed:
             return failed[0]
         if self.by_counts > self.limit:
@@ -147,7 +147,7 @@ class CostEstimate:
             content["because"] = refusal
         elif self.budget is not None and self.by_counts > self.budget:
             content["mayExceedBudget"] = True  # that depends on how much the lists inside find
-        content["fetches"] = [one.as_dict(privileged=privileged) for one in self.fetches]
+        content["fetches"] = [fetch.as_dict(privileged=privileged) for fetch in self.fetches]
         return content
 
 
@@ -163,7 +163,7 @@ async def estimate_cost(run: Run, budget: int | None = None) -> CostEstimate:
     certain = 0
     if budget is not None and budget < by_counts <= limit:
         roots = [fetch for fetch in tree.fetches if fetch.is_root]
-        certain = sum(await concurrently([_count_matches(one, budget, run) for one in roots]))
+        certain = sum(await concurrently([_count_matches(root, budget, run) for root in roots]))
     return CostEstimate(tuple(fetches), by_limits, by_counts, limit, budget, certain)
 
 
@@ -186,10 +186,10 @@ async def _count_matches(fetch: Fetch, budget: int, run: Run) -> int:
             deadline=deadline,
             rows=run.rows,
         )
-        found = await run.in_turn(counting)
+        count = await run.in_turn(counting)
     except DocgraphError:
         return 0
-    return max(0, found - window.skip)
+    return max(0, count - window.skip)
 
 
 async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
@@ -276,7 +276,7 @@ def _first_sort(mapping: QueryMapping | AggregationMapping) -> Mapping[str, Any]
     for stage in stages if isinstance(stages, list) else []:
         match stage:
             case {"$sort": dict(sort)}:
-                is_fixed = all(isinstance(one, int | float) for one in sort.values())
+                is_fixed = all(isinstance(direction, int | float) for direction in sort.values())
                 return sort if is_fixed else {}
             case {"$match": _}:
                 continue

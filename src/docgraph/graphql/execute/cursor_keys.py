@@ -45,7 +45,7 @@ class KeyRing:
         self.of_drafts: Final = CursorKeys.derive([secret.hex()])
         self._db = settings.db
         self.definitions: Final = (settings.db, settings.collection)  # the apps with these keys
-        texts = [one for one in (settings.cursor_key, settings.previous_cursor_key) if one]
+        texts = [text for text in (settings.cursor_key, settings.previous_cursor_key) if text]
         self._configured = CursorKeys.derive(texts) if settings.cursor_key else None
         self._stored: CursorKeys | None = None
         self._loaded = 0.0
@@ -79,14 +79,14 @@ class KeyRing:
         self._loaded = time.monotonic()
 
     async def _read(self) -> list[bytes]:
-        found = await self._store.reads.find_one(
+        stored = await self._store.reads.find_one(
             self._db,
             KEY_STORE,
             {"_id": _ID},
             deadline=Deadline.after_ms(_LIMIT_MS),
             consistency=Consistency("primary"),
         )
-        keys: list[Any] = (found or {}).get("keys", [])
+        keys: list[Any] = (stored or {}).get("keys", [])
         fitting = [bytes(key) for key in keys if isinstance(key, bytes) and len(key) == KEY_BYTES]
         return fitting[:_MAX_KEYS]
 

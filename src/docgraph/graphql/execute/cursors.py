@@ -54,7 +54,7 @@ class CursorKeys:
         hashes = [
             hashlib.blake2b(text.encode(), digest_size=KEY_BYTES, person=_PERSON) for text in texts
         ]
-        return cls([one.digest() for one in hashes])
+        return cls([digest.digest() for digest in hashes])
 
     @staticmethod
     def generate() -> bytes:

@@ -14,10 +14,9 @@ from docgraph.codec.bson_types import Regex
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
-from docgraph.graphql.execute.execution import PreparedFetch, Run
-from docgraph.graphql.plan.plan_tree import Block, Embedded, Fetch, PlanTree, Selection
+from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection, PlanTree
 from docgraph.runtime.tasks import concurrently
-from docgraph.store.collection_stats import Index
 from docgraph.store.order import pinned_paths
 from docgraph.variables import (
     GRAPHQL,
@@ -38,8 +37,8 @@ _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 async def check_estimate(tree: PlanTree, run: Run) -> None:
     """Reject a query that could need too many documents, before any command is sent."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
-    known = tree.estimates.get(tuple(most.values()))
-    if (_estimate(tree, most) if known is None else known) <= run.limits.estimated_documents:
+    kept = tree.estimates.get(tuple(most.values()))
+    if (_estimate(tree, most) if kept is None else kept) <= run.limits.estimated_documents:
         return
     if await _estimate_stored(tree, most, run) > run.limits.estimated_documents:
         raise OperationRefused.because(
@@ -57,9 +56,9 @@ async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
 
 async def _estimate_stored(tree: PlanTree, most: Mapping[int, int], run: Run) -> int:
     lists = [fetch for fetch in tree.fetches if most[id(fetch)] > 1]
-    found = await concurrently([_count_results(fetch, most[id(fetch)], run) for fetch in lists])
-    known = {id(fetch): count for fetch, count in zip(lists, found, strict=True)}
-    return _estimate(tree, {**most, **known})
+    counts = await concurrently([_count_results(fetch, most[id(fetch)], run) for fetch in lists])
+    stored = {id(fetch): count for fetch, count in zip(lists, counts, strict=True)}
+    return _estimate(tree, {**most, **stored})
 
 
 def _estimate(tree: PlanTree, most: Mapping[int, int]) -> int:
@@ -73,28 +72,22 @@ def _estimate(tree: PlanTree, most: Mapping[int, int]) -> int:
     return estimated
 
 
-def _estimate_block(block: Block, most: Mapping[int, int], known: dict[int, int]) -> int:
+def _estimate_block(block: Block, most: Mapping[int, int], estimates: dict[int, int]) -> int:
+    """Return the estimate of a block; `estimates` are those of selections, by their ids."""
     total = 0
     for column in block.columns:
-        if isinstance(column, Fetch):
-            below = _estimate_selection(column.selection, most, known)
-            total += most[id(column)] * (1 + below)
-        elif isinstance(column, Embedded):
-            total += _estimate_selection(column.selection, most, known)
+        if isinstance(column, Introspection):
+            continue
+        below, selection = 0, column.selection
+        if selection is not None:
+            if id(selection) not in estimates:
+                blocks = selection.blocks.values()
+                estimates[id(selection)] = max(
+                    (_estimate_block(each, most, estimates) for each in blocks), default=0
+                )
+            below = estimates[id(selection)]
+        total += most[id(column)] * (1 + below) if isinstance(column, Fetch) else below
     return total
-
-
-def _estimate_selection(
-    selection: Selection | None, most: Mapping[int, int], known: dict[int, int]
-) -> int:
-    if selection is None:
-        return 0
-    estimate = known.get(id(selection))
-    if estimate is None:
-        blocks = selection.blocks.values()
-        estimate = max((_estimate_block(block, most, known) for block in blocks), default=0)
-        known[id(selection)] = estimate
-    return estimate
 
 
 def most_documents(fetch: Fetch, run: Run) -> int:
@@ -118,46 +111,38 @@ def _most_results(stages: Any, count: int, limit: int) -> int:
     most = count
     for stage in stages if isinstance(stages, list) else ():
         match stage:
-            case {"$limit": int(own)} | {"$sample": {"size": int(own)}}:
-                most = min(own, most)
+            case {"$limit": int(bound)} | {"$sample": {"size": int(bound)}}:
+                most = min(bound, most)
             case {"$count": _} | {"$facet": _} | {"$group": {"_id": None}}:
                 most = min(1, most)
-            case _ if any(name in _GROWING for name in _names(stage)):
+            # The names of the stage, or of those that an optional one may become.
+            case _ if any(
+                not _GROWING.isdisjoint(each) for each in flatten_stages([stage], GRAPHQL.optional)
+            ):
                 most = limit
     return min(most, limit)
 
 
-def _names(stage: Any) -> Iterator[str]:
-    """Yield the names of a stage, or of those that an optional one may become."""
-    return (name for one in flatten_stages([stage], GRAPHQL.optional) for name in one)
-
-
 async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
     """Return the smaller of the limit and the number of documents in the collection."""
-    mapping = fetch.mapping
-    prepared = run.prepared[id(fetch)]
-    if await _finds_one(mapping, prepared, run):
-        count: int | None = 1
-    else:
-        count = await run.store.stats.count(mapping.db, mapping.collection)
+    mapping, stats, prepared = fetch.mapping, run.store.stats, run.prepared[id(fetch)]
+    # A filter that pins all keys of a unique index finds one document.
+    find = first_filter(mapping)
+    pinned = frozenset() if find is None else frozenset(_pinned_paths(find, prepared.scope))
+    pinned = pinned.union(pinned_paths(prepared.where.filter, _EQUAL))
+    is_single = "_id" in pinned
+    if pinned and not is_single:
+        indexes = await stats.indexes(mapping.db, mapping.collection)
+        is_single = any(
+            index.unique and index.complete and all(path in pinned for path, _ in index.keys)
+            for index in indexes or ()
+        )
+    count = 1 if is_single else await stats.count(mapping.db, mapping.collection)
     if count is None:
         return most
     if isinstance(mapping, AggregationMapping):
         return _most_results(mapping.stages.source, count, most)
     return min(count, most)
-
-
-async def _finds_one(
-    mapping: QueryMapping | AggregationMapping, prepared: PreparedFetch, run: Run
-) -> bool:
-    """Return whether the filter pins all keys of a unique index."""
-    find = first_filter(mapping)
-    pinned = frozenset() if find is None else frozenset(_pinned_paths(find, prepared.scope))
-    pinned = pinned.union(pinned_paths(prepared.where.filter, _EQUAL))
-    if not pinned or "_id" in pinned:
-        return bool(pinned)
-    indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
-    return any(_is_pinned(index, pinned) for index in indexes or ())
 
 
 def first_filter(mapping: QueryMapping | AggregationMapping) -> Template | None:
@@ -168,10 +153,6 @@ def first_filter(mapping: QueryMapping | AggregationMapping) -> Template | None:
         case [{"$match": dict(source)}, *_]:
             return compile_template(source, context="filter")
     return None
-
-
-def _is_pinned(index: Index, pinned: frozenset[str]) -> bool:
-    return index.unique and index.complete and all(path in pinned for path, _ in index.keys)
 
 
 def _pinned_paths(find: Template, scope: Scope) -> Iterator[str]:

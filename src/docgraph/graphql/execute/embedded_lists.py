@@ -69,25 +69,17 @@ class Elements:
         self.ends: Sequence[int] | None = None
         if self.roots is None and type(values) is not list and self._extract_joined():
             return
-        if len(values) == 1 and type(values[0]) is list and isinstance(column, Fetch):
-            self._extract_all(values[0])
-        elif len(values) == 1 and type(values[0]) is dict and self._holds_objects(selection):
-            self.documents, self.slots = [values[0]], _ONE
-        elif self.roots is not None or selection.resolve is not None or not self._extract_fast():
-            self._extract_each()
-
-    def _holds_objects(self, selection: Selection) -> bool:
         is_plain = self.roots is None and selection.resolve is None
-        return is_plain and not self._column.is_list_type
-
-    def _extract_all(self, documents: list[Any]) -> None:
-        """Extract from one parent: no document can occur twice."""
-        self.documents = documents
-        if self.roots is not None:
-            own = self._parent_roots is None
-            self.roots = documents if own else [self._root(0, item) for item in documents]
-        self.slots = range(len(documents))
-        self.ends = (len(documents),)
+        if len(values) == 1 and type(values[0]) is list and isinstance(column, Fetch):
+            # Of one parent: no document can occur twice.
+            documents = self.documents = values[0]
+            if self.roots is not None:
+                self.roots = [self._root(0, document) for document in documents]
+            self.slots, self.ends = range(len(documents)), (len(documents),)
+        elif len(values) == 1 and type(values[0]) is dict and is_plain and not column.is_list_type:
+            self.documents, self.slots = [values[0]], _ONE
+        elif not is_plain or not self._extract_fast():
+            self._extract_each()
 
     def _extract_joined(self) -> bool:
         """Extract documents that the native extension has joined; return False for others."""
@@ -149,7 +141,14 @@ class Elements:
             return depth == 1 and all(taken)
         if not self._accepts(value):
             return False
-        slots.append(self._add(number, value))
+        key = self._key(number, value)
+        slot = self._index.get(key)
+        if slot is None:
+            slot = self._index[key] = len(self.documents)
+            self.documents.append(value)
+            if self.roots is not None:
+                self.roots.append(self._root(number, value))
+        slots.append(slot)
         return depth == 0
 
     def _accepts(self, value: Any) -> bool:
@@ -158,16 +157,6 @@ class Elements:
         if selection is None or selection.resolve is None:
             return type(value) in (_FETCHED if isinstance(self._column, Fetch) else _DICT)
         return value is not None and not isinstance(value, list | FieldFailure)
-
-    def _add(self, number: int, document: Any) -> int:
-        key = self._key(number, document)
-        slot = self._index.get(key)
-        if slot is None:
-            slot = self._index[key] = len(self.documents)
-            self.documents.append(document)
-            if self.roots is not None:
-                self.roots.append(self._root(number, document))
-        return slot
 
     def _key(self, number: int, document: Any) -> Hashable:
         if self._parent_roots is None:
@@ -194,7 +183,7 @@ class Elements:
         if self._column.is_list_type:
             lists = self._slice(placed)
             if placed and _JSON.issuperset(map(type, placed)) and sum(map(len, placed)) <= _LONG:
-                lists = [one if one is None else b"[%b]" % b",".join(one) for one in lists]
+                lists = [items if items is None else b"[%b]" % b",".join(items) for items in lists]
             return CompletedValues(lists)
         if len(placed) < len(self._values):
             given = iter(placed)

@@ -14,7 +14,7 @@ from graphql import GraphQLOutputType, is_list_type, is_non_null_type
 
 from docgraph.graphql.errors import Classification, Damaged, Errors, FieldFailure, FieldPosition
 from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField, is_nullable
-from docgraph.graphql.plan.plan_tree import Block, PlannedField
+from docgraph.graphql.plan.plan_tree import Block
 
 Finish = Callable[[Any], Any]
 
@@ -27,7 +27,17 @@ def examine_object(block: Block, document: Any, row: Iterator[Any]) -> Any:
     errors = Errors()
     result: dict[str, Any] = {}
     for field in block.fields:
-        value = _examine_field(field, document, row)
+        value: Any
+        match field:
+            case TypenameField():
+                value = field.value
+            case UnmappedField():
+                value = examine(field.type, field.failure, _never, field.position)
+            case LeafField():
+                finish = finish_leaf(field.serialize, field.position)
+                value = examine(field.type, field.get(document), finish, field.position)
+            case _:
+                value = next(row)
         if type(value) is Damaged:
             errors.absorb(value.errors, field.key)
             value = value.value
@@ -39,19 +49,6 @@ def examine_object(block: Block, document: Any, row: Iterator[Any]) -> Any:
                 return Damaged(None, errors)
         result[field.key] = value
     return Damaged(result, errors) if errors else result
-
-
-def _examine_field(field: PlannedField, document: Any, row: Iterator[Any]) -> Any:
-    match field:
-        case TypenameField():
-            return field.value
-        case UnmappedField():
-            return examine(field.type, field.failure, _never, field.position)
-        case LeafField():
-            finish = finish_leaf(field.serialize, field.position)
-            return examine(field.type, field.get(document), finish, field.position)
-        case _:
-            return next(row)
 
 
 def _never(value: Any) -> Any:
@@ -82,7 +79,9 @@ def examine(type_: GraphQLOutputType, value: Any, finish: Finish, position: Fiel
     if is_non_null_type(type_):
         completed = examine(type_.of_type, value, finish, position)
         if completed is None:
-            return Damaged(None, _explain_null(position).at(position))
+            text = f"{position.coordinates} is declared as non-null and has no value"
+            failure = FieldFailure(text, "null-in-non-null", Classification.NULL)
+            return Damaged(None, failure.at(position))
         return completed
     if value is None:
         return None
@@ -106,11 +105,3 @@ def _examine_list(item_type: Any, value: Any, finish: Finish, position: FieldPos
                 return Damaged(None, errors)
         completed.append(element)
     return Damaged(completed, errors) if errors else completed
-
-
-def _explain_null(position: FieldPosition) -> FieldFailure:
-    return FieldFailure(
-        f"{position.coordinates} is declared as non-null and has no value",
-        "null-in-non-null",
-        Classification.NULL,
-    )

@@ -56,7 +56,6 @@ from docgraph.graphql.plan.plan_tree import (
     Selection,
 )
 from docgraph.runtime.tasks import concurrently
-from docgraph.store.collection_stats import Index
 from docgraph.variables import Scope, Variables
 
 __all__ = ["Result", "execute", "prepare"]
@@ -134,8 +133,10 @@ async def _resolve_columns(
     block: Block, columns: Sequence[Column], documents: Documents, roots: Documents | None, run: Run
 ) -> list[CompletedValues]:
     if block.is_concurrent:
-        return await concurrently([resolve_column(one, documents, roots, run) for one in columns])
-    return [await resolve_column(one, documents, roots, run) for one in columns]
+        return await concurrently(
+            [resolve_column(column, documents, roots, run) for column in columns]
+        )
+    return [await resolve_column(column, documents, roots, run) for column in columns]
 
 
 async def _resolve_raw(
@@ -149,11 +150,11 @@ async def _resolve_raw(
     rendered = await render_objects(block.program, documents, fetched, run, ends)
     if rendered is not None:
         return rendered
-    known = dict(zip(map(id, block.fetches), fetched, strict=True))
+    completed = dict(zip(map(id, block.fetches), fetched, strict=True))
     documents = await open_documents(documents, run, source)
     columns = [
-        known[id(column)]
-        if id(column) in known
+        completed[id(column)]
+        if id(column) in completed
         else await resolve_column(column, documents, None, run)
         for column in block.columns
     ]
@@ -202,12 +203,12 @@ async def resolve_selection(
     groups = sort_by_type(selection, read)
 
     def resolve(group: Group) -> Coroutine[Any, Any, CompletedValues]:
-        own = group.pick(documents), roots and group.pick(roots)
-        return resolve_block(group.block, *own, run, source)
+        members = group.pick(documents), roots and group.pick(roots)
+        return resolve_block(group.block, *members, run, source)
 
-    if any([group.block.needs_fetch for group in groups.known]):
-        return groups.merge(await concurrently(map(resolve, groups.known)))
-    return groups.merge([await resolve(group) for group in groups.known])
+    if any([group.block.needs_fetch for group in groups.typed]):
+        return groups.merge(await concurrently(map(resolve, groups.typed)))
+    return groups.merge([await resolve(group) for group in groups.typed])
 
 
 def prepare_fetches(
@@ -241,24 +242,18 @@ async def prepare_orders(tree: PlanTree, run: Run) -> None:
         prepared, mapping = run.prepared[id(fetch)], fetch.mapping
         if prepared.failure is None and (fetch.folds or not fetch.is_root):
             indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
-            run.prepared[id(fetch)] = _order(fetch, prepared, indexes, run)
-
-
-def _order(
-    fetch: Fetch, prepared: PreparedFetch, indexes: Sequence[Index] | None, run: Run
-) -> PreparedFetch:
-    kept: KeptFetch | None = fetch.kept.get(run.extra)
-    if kept is not None and kept.prepared is not prepared:
-        kept = None
-    if kept is not None and kept.ordered is not None and kept.ordered.indexes is indexes:
-        return kept.ordered
-    window = prepared.window and order_window(
-        prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
-    )
-    ordered = prepared._replace(indexes=indexes, window=window)
-    if kept is not None:
-        kept.ordered = ordered
-    return ordered
+            kept: KeptFetch | None = fetch.kept.get(run.extra)
+            if kept is not None and kept.prepared is not prepared:
+                kept = None
+            if kept is not None and kept.ordered is not None and kept.ordered.indexes is indexes:
+                run.prepared[id(fetch)] = kept.ordered
+                continue
+            window = prepared.window and order_window(
+                prepared.window, fetch, prepared.scope, indexes, prepared.where.filter
+            )
+            ordered = run.prepared[id(fetch)] = prepared._replace(indexes=indexes, window=window)
+            if kept is not None:
+                kept.ordered = ordered
 
 
 def _prepare(
@@ -313,7 +308,7 @@ async def fetch_values(
     values = [
         (answer[0] if answer else None) if type(answer) is list else answer for answer in answers
     ]
-    return values if empty is None else [empty if one is None else one for one in values]
+    return values if empty is None else [empty if value is None else value for value in values]
 
 
 async def fetch_documents(

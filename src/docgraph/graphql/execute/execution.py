@@ -19,11 +19,11 @@ from docgraph.graphql.errors import Classification, FieldFailure, OperationRefus
 from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, CutLists
-from docgraph.graphql.execute.window import PageLimits, Window
+from docgraph.graphql.execute.window import Window
 from docgraph.graphql.freshness.recorder import DependencyRecorder, ReadRecord
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.sections import GraphqlLimits
+from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.graphql.where import NO_CONDITION, CompiledWhere
 from docgraph.runtime import AdmissionQueue, Lane
 from docgraph.runtime.native import find_native
@@ -71,7 +71,7 @@ class KeptFetch:
     `prepared`: no argument depends on variables.
     """
 
-    bounds: PageLimits
+    bounds: Graphql
     window: Window | None = None
     prepared: PreparedFetch | None = None
     ordered: PreparedFetch | None = None  # the same by the indexes of its collection
@@ -124,7 +124,7 @@ class Run:
         *,
         store: Store,
         resolvers: Resolvers,
-        bounds: PageLimits,
+        bounds: Graphql,
         limits: GraphqlLimits,
         lane: Lane | None = None,
         answers: IntrospectionCache | None = None,
@@ -168,7 +168,7 @@ class Run:
         documents: list[Any] = []
         page = window.page
         projection = fetch.projection if page is None else page.projection
-        read = self.record(fetch, filter_)
+        read = None if self.dependencies is None else self.record(fetch, filter_)
         if read is not None:
             projection = read.project(projection)
 
@@ -201,10 +201,10 @@ class Run:
         """Record the ids of all documents of a complete result, of which some are not decoded."""
         if bytes not in map(type, documents):
             read.close(documents)
-        elif all(type(one) is bytes for one in documents):
-            found = self.store.reads.decode_fields(documents, ["_id"])
-            if found is not None:
-                read.close(found)
+        elif all(type(document) is bytes for document in documents):
+            decoded = self.store.reads.decode_fields(documents, ["_id"])
+            if decoded is not None:
+                read.close(decoded)
 
     async def find_positions(
         self, fetch: Fetch, ids: Sequence[Any], sort: Mapping[str, Any], keyset: Keyset

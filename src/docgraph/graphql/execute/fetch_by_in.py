@@ -102,8 +102,8 @@ class _Batch:
 
     def add(self, number: int, keys: Sequence[JoinValues]) -> None:
         """Add a parent, with its keys for each of the joins."""
-        for side, own in zip(self.sides, keys, strict=True):
-            side.add(number, own)
+        for side, side_keys in zip(self.sides, keys, strict=True):
+            side.add(number, side_keys)
         self.numbers.append(number)
 
     def split(self, size: int) -> list[_Batch]:
@@ -114,10 +114,10 @@ class _Batch:
         keys = list(side.values)
         parts: list[_Batch] = []
         for start in range(0, len(keys), size):
-            own = keys[start : start + size]
-            seekers = {key: side.seekers[key] for key in own}
-            part = _Side(side.join, {key: side.values[key] for key in own}, seekers)
-            parts.append(_Batch([part], [number for key in own for number in seekers[key]]))
+            part_keys = keys[start : start + size]
+            seekers = {key: side.seekers[key] for key in part_keys}
+            part = _Side(side.join, {key: side.values[key] for key in part_keys}, seekers)
+            parts.append(_Batch([part], [number for key in part_keys for number in seekers[key]]))
         return parts
 
     def keys_by_parent(self) -> dict[int, JoinValues]:
@@ -137,9 +137,7 @@ class _Batch:
         None if the only join assigns a document to no parent, though the database found it: then
         memory does not compare as the database does. Its property may exist twice, for instance.
         """
-        if len(self.sides) > 1:
-            return self._distribute_by_all(documents, views)
-        reached = self._reach(views)
+        reached = None if self.keys is None else self._reach(views)
         if self.keys is not None and reached is not None:
             groups: dict[EqualityKey, list[Any]] = {key: [] for key in self.sides[0].values}
             if not groups.keys() >= set(reached):
@@ -147,15 +145,17 @@ class _Batch:
             for key, document in zip(reached, documents, strict=True):
                 groups[key].append(document)
             return {n: groups[key] for n, key in zip(self.numbers, self.keys, strict=True)}
-        found: dict[int, list[Any]] = {number: [] for number in self.numbers}
-        side = self._index()
+        shares: dict[int, list[Any]] = {number: [] for number in self.numbers}
+        is_only = len(self.sides) == 1
+        if is_only:
+            self._index()
         for document, seen in zip(documents, views, strict=True):
-            numbers = side.find_seekers(seen)
-            if not numbers:
+            numbers = set.intersection(*[side.find_seekers(seen) for side in self.sides])
+            if is_only and not numbers:
                 return None
             for number in numbers:
-                found[number].append(document)
-        return found
+                shares[number].append(document)
+        return shares
 
     def pick_first(
         self, documents: Sequence[Any], views: Sequence[Document]
@@ -169,17 +169,8 @@ class _Batch:
                 return None
             pairs = zip(self.numbers, self.keys, strict=True)
             return {number: firsts[key] for number, key in pairs if key in firsts}
-        found = self.distribute(documents, views)
-        return found and {number: own[0] for number, own in found.items() if own}
-
-    def _distribute_by_all(
-        self, documents: Sequence[Any], views: Sequence[Document]
-    ) -> dict[int, list[Any]]:
-        found: dict[int, list[Any]] = {number: [] for number in self.numbers}
-        for document, seen in zip(documents, views, strict=True):
-            for number in set.intersection(*(s.find_seekers(seen) for s in self.sides)):
-                found[number].append(document)
-        return found
+        shares = self.distribute(documents, views)
+        return shares and {number: share[0] for number, share in shares.items() if share}
 
     def _reach(self, documents: Sequence[Document]) -> list[EqualityKey] | None:
         """Return the join values of the documents, if all of them are their own keys."""
@@ -219,10 +210,10 @@ async def fetch_joined(fetch: Fetch, parents: Sequence[Any], run: Run) -> Sequen
         return await fetch_per_parent(fetch, parents, None, run)
     batches = _make_batches(fetch, parents, answers)
     calls = [_fetch_batch(fetch, parents, batch, rest, run) for batch in batches]
-    for found in await concurrently(calls) if calls else ():
-        if isinstance(found, Joined):
-            return found  # there is no other batch
-        for number, answer in found.items():
+    for answered in await concurrently(calls) if calls else ():
+        if isinstance(answered, Joined):
+            return answered  # there is no other batch
+        for number, answer in answered.items():
             answers[number] = answer
     return answers
 
@@ -287,33 +278,29 @@ async def _fetch_batch(
     fetch: Fetch, parents: Sequence[Any], batch: _Batch, rest: Document, run: Run
 ) -> dict[int, Any] | Joined:
     """Return the answers for the parents of a batch: by `$in` unless the relation is large."""
-    window = run.prepared[id(fetch)].window
-    found: dict[int, Any] | Joined | None = None
+    window, mapping = run.prepared[id(fetch)].window, fetch.mapping
+    fetched: dict[int, Any] | Joined | None = None
     try:
-        if batch.has_texts and not await _is_by_bytes(fetch, run):
+        collation: bytes | None = BY_BYTES  # as memory compares
+        if batch.has_texts:
+            collation = await run.store.stats.collation(mapping.db, mapping.collection)
+        if collation != BY_BYTES:
             pass  # the database decides which texts are equal
         elif window is None:  # nothing but the joins of a query is per parent
-            found = await _count_together(fetch, batch, rest, run)
+            fetched = await _count_together(fetch, batch, rest, run)
         elif not run.plan.large_relations.expects(fetch):
-            found = await _try_together(fetch, batch, rest, window, run)
-        if found is not None:
-            return found
+            fetched = await _try_together(fetch, batch, rest, window, run)
+        if fetched is not None:
+            return fetched
         if len(batch.sides) == 1 and window is not None:
             join = batch.sides[0].join
-            found = await fetch_by_lookup(fetch, join, batch.keys_by_parent(), rest, run)
-            if found is not None:
-                return found
+            fetched = await fetch_by_lookup(fetch, join, batch.keys_by_parent(), rest, run)
+            if fetched is not None:
+                return fetched
     except DocgraphError as error:
         return dict.fromkeys(batch.numbers, describe_failure(error))
-    own = [parents[number] for number in batch.numbers]
-    answers = await fetch_per_parent(fetch, own, None, run)
+    answers = await fetch_per_parent(fetch, [parents[n] for n in batch.numbers], None, run)
     return dict(zip(batch.numbers, answers, strict=True))
-
-
-async def _is_by_bytes(fetch: Fetch, run: Run) -> bool:
-    """Return whether the collection compares texts byte by byte, as memory does."""
-    mapping = fetch.mapping
-    return await run.store.stats.collation(mapping.db, mapping.collection) == BY_BYTES
 
 
 async def _try_together(
@@ -334,7 +321,7 @@ async def _try_together(
             run.count(min(len(documents), joined.total))
         return joined
     if not _DECODED.issuperset(map(type, documents)) and any(
-        is_ambiguous(one, side.join.path) for side in batch.sides for one in documents
+        is_ambiguous(document, side.join.path) for side in batch.sides for document in documents
     ):
         return None  # only the database knows which of two values it compares
     views = await view(documents, [side.join.path[0] for side in batch.sides], run, fetch)
@@ -342,17 +329,17 @@ async def _try_together(
         firsts = batch.pick_first(documents, views)
         run.count(min(len(documents), len(firsts or ())))
         return firsts
-    found = batch.distribute(documents, views)
-    if found is None:
+    shares = batch.distribute(documents, views)
+    if shares is None:
         return None
-    kept = {
-        number: own
-        if len(own) <= window.limit and not window.skip
-        else run.trim(own[window.skip :] if window.skip else own, window.limit)
-        for number, own in found.items()
+    lists = {
+        number: share
+        if len(share) <= window.limit and not window.skip
+        else run.trim(share[window.skip :] if window.skip else share, window.limit)
+        for number, share in shares.items()
     }
-    _count(fetch, batch, len(documents), sum(map(len, kept.values())), run)
-    return kept
+    _count(fetch, batch, len(documents), sum(map(len, lists.values())), run)
+    return lists
 
 
 def _join_raw(fetch: Fetch, batch: _Batch, documents: Sequence[Any], limit: int) -> Joined | None:
@@ -370,11 +357,11 @@ def _join_raw(fetch: Fetch, batch: _Batch, documents: Sequence[Any], limit: int)
         return None
 
 
-def _count(fetch: Fetch, batch: _Batch, found: int, used: int, run: Run) -> None:
+def _count(fetch: Fetch, batch: _Batch, count_found: int, used: int, run: Run) -> None:
     """Count the documents of all parents; remember a relation that is large."""
-    count = min(found, used)
-    run.count(count)
-    if found > max(LARGE_FROM * batch.size, 2 * count):
+    counted = min(count_found, used)
+    run.count(counted)
+    if count_found > max(LARGE_FROM * batch.size, 2 * counted):
         run.plan.large_relations.remember(fetch)
 
 
@@ -396,10 +383,12 @@ async def _count_together(
     if len(results) > bound:
         return None
     with reading_reply():
-        counted = [{name: one["_id"], "": int(one["count"])} for one in results]
-    found = batch.distribute(counted, counted)
-    if found is None:
+        counted = [{name: result["_id"], "": int(result["count"])} for result in results]
+    shares = batch.distribute(counted, counted)
+    if shares is None:
         return None
-    counts = {number: sum(one[""] for one in own) for number, own in found.items() if own}
+    counts = {
+        number: sum(result[""] for result in share) for number, share in shares.items() if share
+    }
     run.count(len(counts))
     return {number: {"count": count} for number, count in counts.items()}

@@ -66,25 +66,24 @@ async def fetch_connections(
         calls["rows"] = fetch_documents(fetch, parents, roots, run)
     if parts.total:
         calls["total"] = others.count()
-    if _needs_probe(window.page, parts):
+    # A query must find out if there are items on the other side of a cursor.
+    if window.page.is_backward:
+        is_probed = parts.next_page and window.page.before is not None
+    else:
+        is_probed = parts.previous_page and window.page.after is not None
+    if is_probed:
         calls["beyond"] = others.probe(window.page)
-    found = await concurrently(list(calls.values())) if len(calls) > 1 else []
     if len(calls) == 1:
-        found = [await next(iter(calls.values()))]
-    known = dict(zip(calls, found, strict=True))
-    answers = known.get("rows") or [[] for _ in parents]
+        results = [await next(iter(calls.values()))]
+    else:
+        results = await concurrently(list(calls.values())) if calls else []
+    answered = dict(zip(calls, results, strict=True))
+    answers = answered.get("rows") or [[] for _ in parents]
     pages = _Pages(fetch, window.page, parts)
     await pages.load_keys(answers, run)
-    totals, beyond = (known.get(name) or repeat(False) for name in ("total", "beyond"))
+    totals, beyond = (answered.get(name) or repeat(False) for name in ("total", "beyond"))
     rows = zip(answers, totals, beyond, strict=False)
     return [pages.build(*row) for row in rows]
-
-
-def _needs_probe(page: Page, parts: ConnectionParts) -> bool:
-    """Return whether a query must find out if there are items on the other side of a cursor."""
-    if page.is_backward:
-        return parts.next_page and page.before is not None
-    return parts.previous_page and page.after is not None
 
 
 class _Others:
@@ -101,9 +100,9 @@ class _Others:
     async def count(self) -> list[Any]:
         """Return the number of all items of each parent, or why it is unknown."""
         limit = self._run.bounds.count_time_limit
-        own, given = time.monotonic() + limit / 1000, self._run.exchange.deadline
-        is_own = given.at is None or own < given.at
-        deadline = Deadline(own, limit, patience=given.patience) if is_own else given
+        at, given = time.monotonic() + limit / 1000, self._run.exchange.deadline
+        is_earlier = given.at is None or at < given.at
+        deadline = Deadline(at, limit, patience=given.patience) if is_earlier else given
 
         def count(find: Find) -> BatchedQuery:
             stages: list[Document] = [{"$match": find.filter}, {"$count": _COUNT}]
@@ -112,7 +111,7 @@ class _Others:
         try:
             answers = await self._fetch_each(count)
         except TimeLimitExceeded:
-            if not is_own:
+            if not is_earlier:
                 raise
             text = (
                 f"totalCount takes longer than {limit} ms (graphql.count-time-limit): "
@@ -120,22 +119,25 @@ class _Others:
             )
             return [FieldFailure(text, "count-too-slow")] * len(self._parents)
         with reading_reply():
-            return [one[0][_COUNT] if type(one) is list and one else one or 0 for one in answers]
+            return [
+                answer[0][_COUNT] if type(answer) is list and answer else answer or 0
+                for answer in answers
+            ]
 
     async def probe(self, page: Page) -> list[Any]:
         """Return whether each parent has items on the other side of the cursor."""
         key = page.before if page.is_backward else page.after
-        assert key is not None  # noqa: S101 - see _needs_probe
+        assert key is not None  # noqa: S101 - see fetch_connections
         conditions = behind(page.order, key) if page.is_backward else ahead(page.order, key)
         places = [path for path, _ in page.order]
-        own = {"_id": {"$eq": key[places.index("_id")]}}  # the item of the cursor itself
-        other = replace(page, parts=({"$or": [own, *conditions]},), projection={"_id": 1})
+        itself = {"_id": {"$eq": key[places.index("_id")]}}  # the item of the cursor
+        other = replace(page, parts=({"$or": [itself, *conditions]},), projection={"_id": 1})
 
         def probe(find: Find) -> BatchedQuery:
             return Find(find.filter, Window(None, 0, 1, other))
 
         answers = await self._fetch_each(probe)
-        return [one if isinstance(one, FieldFailure) else bool(one) for one in answers]
+        return [answer if isinstance(answer, FieldFailure) else bool(answer) for answer in answers]
 
     async def _fetch_each(self, adapt: Callable[[Find], BatchedQuery]) -> list[Any]:
         return await fetch_per_parent(self._fetch, self._parents, self._roots, self._run, adapt)
@@ -163,18 +165,18 @@ class _Pages:
             return
         places = list(zip(self._paths, self._getters, strict=True))
         wanted = {
-            id(one): one
+            id(document): document
             for documents in answers
             if isinstance(documents, list)
-            for one in self._choose(documents[: self._page.size])
-            if any(_needs_lookup(path, get(one), one) for path, get in places)
+            for document in self._choose(documents[: self._page.size])
+            if any(_needs_lookup(path, get(document), document) for path, get in places)
         }
         if not wanted:
             return
-        ids = [one["_id"] for one in wanted.values()]
-        found = await find_keys(self._fetch, self._page.order, ids, run)
-        for number, one in wanted.items():
-            if (key := found.get(freeze(one["_id"]))) is not None:
+        ids = [document["_id"] for document in wanted.values()]
+        keys = await find_keys(self._fetch, self._page.order, ids, run)
+        for number, document in wanted.items():
+            if (key := keys.get(freeze(document["_id"]))) is not None:
                 self._keys[number] = key
         for number in await find_inexact(self._fetch, self._page.order, self._keys, run):
             self._keys[number] = [_ARRAY]  # not usable
@@ -216,10 +218,13 @@ class _Pages:
     def _build_page(self, answer: list[Document]) -> Document:
         """Return the items of a page, the same for all parents that share it."""
         documents = answer[: self._page.size]
-        cursors = {id(one): self._render_cursor(one) for one in self._choose(documents)}
-        following = answer[len(documents) :]
-        if cursors and following and self._is_shared(documents[-1], following[0]):
-            cursors[id(documents[-1])] = _SHARED
+        cursors = {id(item): self._render_cursor(item) for item in self._choose(documents)}
+        if cursors and len(answer) > len(documents):
+            # A view or time series can repeat an `_id`.
+            pair = (documents[-1], answer[len(documents)])
+            last, following = ([get(item) for get in self._getters] for item in pair)
+            if is_equal(last, following):
+                cursors[id(documents[-1])] = _SHARED
         if self._page.is_backward:
             self._check_arrays(answer)
             documents.reverse()
@@ -227,7 +232,7 @@ class _Pages:
         if self._parts.nodes:
             page["nodes"] = documents
         if self._parts.edges:
-            page["edges"] = [{"node": one} for one in documents]
+            page["edges"] = [{"node": item} for item in documents]
             if self._parts.edge_cursors:
                 for edge in page["edges"]:
                     edge["cursor"] = cursors[id(edge["node"])]
@@ -242,15 +247,12 @@ class _Pages:
         key = self._keys.get(id(document))
         if key is None:
             key = [get(document) for get in self._getters]
-        if not _PLAIN.issuperset(map(type, key)) and not _is_usable(key):
+        if not _PLAIN.issuperset(map(type, key)) and (
+            any(value is _ARRAY for value in key) or not is_readable(list(key))
+        ):
             return _UNREADABLE
         assert self._page.cursors is not None  # noqa: S101 - they are selected
         return self._page.cursors.render(key, key[self._id_place])
-
-    def _is_shared(self, *documents: Document) -> bool:
-        """Return whether documents share a position: a view or time series can repeat an `_id`."""
-        keys = [[get(one) for get in self._getters] for one in documents]
-        return is_equal(*keys)
 
     def _check_arrays(self, documents: list[Document]) -> None:
         """Reject arrays in the order of a page that is read from the end.
@@ -276,10 +278,6 @@ def _needs_lookup(path: str, value: Any, document: Document) -> bool:
     for step in steps:
         inner = inner.get(step) if isinstance(inner, dict) else None
     return isinstance(inner, dict) and last in inner
-
-
-def _is_usable(key: SortKey) -> bool:
-    return not any(value is _ARRAY for value in key) and is_readable(list(key))
 
 
 def _build_getter(path: str) -> Callable[[Document], Any]:

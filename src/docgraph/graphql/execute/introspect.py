@@ -11,7 +11,7 @@ for concurrent requests, and all answers of a process share one bound.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -54,17 +54,14 @@ async def introspect(field: Introspection, run: Run) -> Any:
             return _compute(plan, field, variables)
         return await run_blocking(run.lane, _compute, plan, field, variables)
 
+    used = sorted((name, repr(variables[name])) for name in field.variables & variables.keys())
+    # The document's nodes live as long as the plan, so their ids identify the selection.
+    key = ref(plan), field.key, tuple(map(id, field.nodes)), tuple(used)
     answers = run.answers or IntrospectionCache()
-    answer = await answers.get(_identify(plan, field, variables), load)
+    answer = await answers.get(key, load)
     if isinstance(answer, FieldFailure):
         return answer
     return None if answer == _NULL else answer
-
-
-def _identify(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> Hashable:
-    used = sorted((name, repr(variables[name])) for name in field.variables & variables.keys())
-    # The document's nodes live as long as the plan, so their ids identify the selection.
-    return ref(plan), field.key, tuple(map(id, field.nodes)), tuple(used)
 
 
 def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> IntrospectionAnswer:
@@ -87,18 +84,18 @@ def _compute(plan: Plan, field: Introspection, variables: Mapping[str, Any]) -> 
         return FieldFailure("the schema cannot be shown", "introspection-failed")
 
 
-def _measure(value: Any, known: dict[int, int]) -> int:
+def _measure(value: Any, sizes: dict[int, int]) -> int:
     """Return the minimum length of the JSON; an object that fields share counts once."""
     match value:
         case str():
             return len(value) + 2
         case list():
-            return 2 + sum([_measure(one, known) + 1 for one in value])
+            return 2 + sum([_measure(item, sizes) + 1 for item in value])
         case dict():
-            size = known.get(id(value))
+            size = sizes.get(id(value))
             if size is None:
-                size = sum([len(key) + 3 + _measure(one, known) for key, one in value.items()])
-                known[id(value)] = size
+                size = sum([len(key) + 3 + _measure(item, sizes) for key, item in value.items()])
+                sizes[id(value)] = size
             return size
     return 1
 
@@ -135,11 +132,14 @@ class _SelectionCompiler:
             case GraphQLNonNull():
                 return self._complete(type_.of_type, nodes)
             case GraphQLList():
-                return partial(_complete_list, self._complete(type_.of_type, nodes))
+                complete = self._complete(type_.of_type, nodes)
+                if complete is None:
+                    return list
+                return lambda values: [complete(value) for value in values]
             case GraphQLObjectType():
                 return _Objects(self, type_, nodes).build
             case GraphQLEnumType():
-                return {one.value: name for name, one in type_.values.items()}.__getitem__
+                return {value.value: name for name, value in type_.values.items()}.__getitem__
         return None
 
 
@@ -156,10 +156,9 @@ class _Objects:
         """Return the object; that of a named type is built once."""
         if not isinstance(source, GraphQLNamedType):
             return self._build(source)
-        found = self._known.get(source)
-        if found is None:
-            found = self._known[source] = self._build(source)
-        return found
+        if source not in self._known:
+            self._known[source] = self._build(source)
+        return self._known[source]
 
     def _build(self, source: Any) -> dict[str, Any]:
         info, answer = self.compiler.info, {}
@@ -179,7 +178,3 @@ class _Objects:
         if name == "__typename":
             return lambda *_: self.type.name, None
         return self.compiler.compile(self.type.fields[name], nodes)
-
-
-def _complete_list(complete: _Complete, values: Iterable[Any]) -> list[Any]:
-    return list(values) if complete is None else [complete(one) for one in values]

@@ -32,20 +32,16 @@ class IntrospectionCache:
         answer = self._kept.get(key)
         if answer is None:
             answer = await self._loading.get(key, load)
-            self._keep(key, answer)
+            if self._kept.peek(key) is None and _size(answer) <= self._max_bytes:
+                self._kept.put(key, answer)
+                self.size += _size(answer)
+                while self.size > self._max_bytes:
+                    self.size -= _size(self._kept.pop_oldest()[1])
         return answer
 
     async def close(self) -> None:
         """Cancel answers in progress."""
         await self._loading.close()
-
-    def _keep(self, key: Hashable, answer: IntrospectionAnswer) -> None:
-        if self._kept.peek(key) is not None or _size(answer) > self._max_bytes:
-            return
-        self._kept.put(key, answer)
-        self.size += _size(answer)
-        while self.size > self._max_bytes:
-            self.size -= _size(self._kept.pop_oldest()[1])
 
 
 def _size(answer: IntrospectionAnswer) -> int:

@@ -74,8 +74,14 @@ def _check(fetch: Fetch, prepared: PreparedFetch, known: Sequence[Index] | None)
     mapping, where, order = fetch.mapping, prepared.where, prepared.order
     assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
     indexes = known or ()
-    if known is not None:  # else the database decides about a search
-        _check_search(where, indexes)
+    if known is not None:  # else the database decides about a search or `near`
+        keys = [key for index in indexes for key in index.keys]
+        if where.is_search and not any(kind == "text" for _, kind in keys):
+            what = "where.search: the collection has no text index"
+            raise FieldFailure(what, "not-indexed", _WRONG)
+        if where.nearest and (where.nearest, "2dsphere") not in keys:
+            what = "where: nearestFirst needs a 2dsphere index of the field"
+            raise FieldFailure(what, "not-indexed", _WRONG)
     pinned = frozenset(pinned_paths(mapping.find.decide(prepared.scope).source))
     if mapping.where is not None and mapping.where.indexed_only and where.filter:
         joined = {join.target for join in fetch.relation.joins}
@@ -98,17 +104,6 @@ def _check(fetch: Fetch, prepared: PreparedFetch, known: Sequence[Index] | None)
             names = [name for name, path in _list_fields(fetch, "orderBy") if path in served]
             what = f"orderBy: no index has this order; {_name(names)}"
             raise FieldFailure(what, "not-indexed", _WRONG)
-
-
-def _check_search(where: CompiledWhere, indexes: Sequence[Index]) -> None:
-    """Reject a text search or `near` without the special index that it needs."""
-    keys = [key for index in indexes for key in index.keys]
-    if where.is_search and not any(kind == "text" for _, kind in keys):
-        what = "where.search: the collection has no text index"
-        raise FieldFailure(what, "not-indexed", _WRONG)
-    if where.nearest and (where.nearest, "2dsphere") not in keys:
-        what = "where: nearestFirst needs a 2dsphere index of the field"
-        raise FieldFailure(what, "not-indexed", _WRONG)
 
 
 def _name(names: Sequence[str]) -> str:
@@ -134,22 +129,22 @@ def _list_where(
     fields: Mapping[str, WhereField], type_: Any, name: str, path: str
 ) -> Iterator[tuple[str, str]]:
     visible = type_.fields if isinstance(type_, GraphQLInputObjectType) else {}
-    for key, own in fields.items():
+    for key, declared in fields.items():
         if key not in visible:
             continue
-        shown, place = f"{name}{key}", f"{path}{own.path}"
+        shown, place = f"{name}{key}", f"{path}{declared.path}"
         inner: Any = get_named_type(visible[key].type)
-        if own.operators:
+        if declared.operators:
             yield shown, place
-        if own.is_list and own.fields:
+        if declared.is_list and declared.fields:
             inner = get_named_type(inner.fields["any"].type)
-        yield from _list_where(own.fields, inner, f"{shown}.", f"{place}.")
+        yield from _list_where(declared.fields, inner, f"{shown}.", f"{place}.")
 
 
 def _list_order(fields: Mapping[str, Any], type_: Any, name: str) -> Iterator[tuple[str, str]]:
     visible = type_.fields if isinstance(type_, GraphQLInputObjectType) else {}
-    for key, own in fields.items():
-        if key in visible and isinstance(own, str):
-            yield f"{name}{key}", own
+    for key, declared in fields.items():
+        if key in visible and isinstance(declared, str):
+            yield f"{name}{key}", declared
         elif key in visible:
-            yield from _list_order(own, get_named_type(visible[key].type), f"{name}{key}.")
+            yield from _list_order(declared, get_named_type(visible[key].type), f"{name}{key}.")

@@ -7,7 +7,7 @@ documents beyond the limit of each parent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from docgraph.codec.equality import EqualityKey
@@ -32,7 +32,10 @@ async def fetch_by_lookup(
     """Return the documents of each parent; None if `$lookup` cannot give the right answer."""
     window = run.prepared[id(fetch)].window
     values = [value for keys in wanted.values() for value in keys.values()]
-    if window is None or not _is_possible(join, values):
+    # It does not join arrays as a filter would.
+    if window is None or cut_path(join.path) != join.target:
+        return None
+    if any(type(value) is list or not is_comparable(value) for value in values):
         return None
     seekers: dict[tuple[EqualityKey, ...], list[int]] = {}
     sought: list[Document] = []
@@ -50,21 +53,14 @@ async def fetch_by_lookup(
     except DocgraphError as error:
         describe_failure(error)  # raises errors that end the request
         return None
-    found: list[list[Document]] = [[] for _ in sought]
+    groups: list[list[Document]] = [[] for _ in sought]
     with reading_reply():
         for result in results:
-            found[result["n"]].append(result["document"])
-    found = [run.trim(documents, window.limit) for documents in found]
-    run.count(sum(map(len, found)))
-    groups = zip(seekers.values(), found, strict=True)
-    return {number: documents for numbers, documents in groups for number in numbers}
-
-
-def _is_possible(join: Join, values: Sequence[Any]) -> bool:
-    """Return whether `$lookup` joins these values as a filter would: not for arrays."""
-    if cut_path(join.path) != join.target:
-        return False
-    return all(type(value) is not list and is_comparable(value) for value in values)
+            groups[result["n"]].append(result["document"])
+    groups = [run.trim(documents, window.limit) for documents in groups]
+    run.count(sum(map(len, groups)))
+    pairs = zip(seekers.values(), groups, strict=True)
+    return {number: documents for numbers, documents in pairs for number in numbers}
 
 
 def _build_pipeline(

@@ -17,7 +17,7 @@ from docgraph.graphql.conditions import combine, is_comparable
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.batched_queries import Find
-from docgraph.graphql.execute.execution import KeptFetch, PreparedFetch, Run
+from docgraph.graphql.execute.execution import KeptFetch, Run
 from docgraph.graphql.execute.per_parent import fetch_per_parent
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch, Fold
@@ -35,9 +35,14 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     except DocgraphError as error:
         return [describe_failure(error)]
     folds: list[tuple[Fold, KeptStage]] = []
+    stats, mapping = run.store.stats, fetch.mapping
     for fold in fetch.folds:
-        lookup = _find_lookup(fold, run)
-        if lookup is not None and await _compares_alike(fetch, fold.fetch, run):
+        lookup, other = _find_lookup(fold, run), fold.fetch.mapping
+        if lookup is None:
+            continue
+        collation = await stats.collation(mapping.db, mapping.collection)
+        their_collation = await stats.collation(other.db, other.collection)
+        if collation is not None and collation == their_collation:
             folds.append((fold, lookup))
     if matches_nothing(filter_) or not folds:
         return await fetch_per_parent(fetch, [None], None, run)
@@ -46,8 +51,6 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     window = query.widen().window if several else prepared.window
     stages = [{"$match": filter_}, *_find_tail(fetch, window, folds, run)]
     try:
-        if run.dependencies is not None:
-            run.record(fetch, filter_)
         documents = await run.aggregate(fetch, stages, window.limit, is_recorded=True)
     except DocgraphError as error:
         # For instance a sharded collection, which MongoDB 5.0 cannot look up.
@@ -56,8 +59,8 @@ async def fetch_folding(fetch: Fetch, run: Run) -> list[Any]:
     if several and len(documents) > 1:
         return await fetch_per_parent(fetch, [None], None, run)
     run.count(len(documents))
-    for fold, lookup in folds if run.dependencies is not None else ():
-        _record_lookup(fetch, fold, lookup, documents, run)
+    if run.dependencies is not None:
+        _record_reads(fetch, filter_, folds, documents, run)
     for fold, _ in folds:
         run.folded.add(id(fold.fetch))
     return [documents]
@@ -81,29 +84,12 @@ def _find_tail(
     return tail
 
 
-async def _compares_alike(fetch: Fetch, other: Fetch, run: Run) -> bool:
-    """Return whether the collections of both compare texts by the same collation."""
-    stats, own, its = run.store.stats, fetch.mapping, other.mapping
-    collation = await stats.collation(own.db, own.collection)
-    return collation is not None and collation == await stats.collation(its.db, its.collection)
-
-
 def _find_lookup(fold: Fold, run: Run) -> KeptStage | None:
     """Return the stage of a relation; None if the relation must be fetched separately."""
     prepared = run.prepared[id(fold.fetch)]
     kept: KeptFetch | None = fold.fetch.kept.get(run.extra)
     if kept is not None and kept.lookup is not None and kept.lookup[0] is prepared:
         return kept.lookup[1]
-    body = _build_lookup(fold, prepared)
-    if body is None:
-        return None
-    stage = KeptStage({"$lookup": body})
-    if kept is not None and (prepared is kept.prepared or prepared is kept.ordered):
-        kept.lookup = (prepared, stage)
-    return stage
-
-
-def _build_lookup(fold: Fold, prepared: PreparedFetch) -> Document | None:
     fetch = fold.fetch
     if prepared.failure is not None or prepared.window is None or fetch.relation.rest is None:
         return None
@@ -116,34 +102,47 @@ def _build_lookup(fold: Fold, prepared: PreparedFetch) -> Document | None:
     (join,) = fetch.relation.joins
     pipeline: list[Document] = [{"$match": rest}] if rest else []
     pipeline += [*prepared.window.stages, *prepared.window.project(fetch.projection)]
-    return {
-        "from": fetch.mapping.collection,
-        "localField": join.key,
-        "foreignField": join.target,
-        "pipeline": pipeline,
-        "as": fold.name,
-    }
+    stage = KeptStage(
+        {
+            "$lookup": {
+                "from": fetch.mapping.collection,
+                "localField": join.key,
+                "foreignField": join.target,
+                "pipeline": pipeline,
+                "as": fold.name,
+            }
+        }
+    )
+    if kept is not None and (prepared is kept.prepared or prepared is kept.ordered):
+        kept.lookup = (prepared, stage)
+    return stage
 
 
-def _record_lookup(
-    fetch: Fetch, fold: Fold, lookup: KeptStage, documents: list[Document], run: Run
+def _record_reads(
+    fetch: Fetch,
+    filter_: Document,
+    folds: Sequence[tuple[Fold, KeptStage]],
+    documents: list[Document],
+    run: Run,
 ) -> None:
-    """Record that a relation reads the documents with the keys of its parents."""
-    (join,) = fold.fetch.relation.joins
-    stages = lookup["$lookup"]["pipeline"]
-    rest: Document = next((one["$match"] for one in stages if "$match" in one), {})
-    for parent in documents:
-        key = join.get(parent)
-        if key is not None and unpack_lookup(fold.fetch, parent) is not None:
-            run.record(fold.fetch, combine([rest, {join.target: {"$eq": key}}]), fetch)
+    """Record the documents that are read, and those of relations by the keys of their parents."""
+    run.record(fetch, filter_)
+    for fold, lookup in folds:
+        (join,) = fold.fetch.relation.joins
+        stages = lookup["$lookup"]["pipeline"]
+        rest: Document = next((stage["$match"] for stage in stages if "$match" in stage), {})
+        for parent in documents:
+            key = join.get(parent)
+            if key is not None and unpack_lookup(fold.fetch, parent) is not None:
+                run.record(fold.fetch, combine([rest, {join.target: {"$eq": key}}]), fetch)
 
 
 def unpack_lookup(fetch: Fetch, parent: Document) -> list[Document] | None:
     """Return the documents looked up with the parent; None if the join may be wrong."""
-    found: list[Document] | None = parent.get(f"__fold_{fetch.key}")
+    documents: list[Document] | None = parent.get(f"__fold_{fetch.key}")
     value = fetch.relation.joins[0].get(parent)
     if value is None:
         return []
-    if found is None or isinstance(value, list) or not is_comparable(value):
+    if documents is None or isinstance(value, list) or not is_comparable(value):
         return None
-    return found
+    return documents

@@ -29,7 +29,7 @@ from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.cursors import BadCursor, CursorKeys, Cursors
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.window import Page, Window
-from docgraph.graphql.plan.plan_tree import ConnectionParts, Fetch, PlanTree
+from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
 from docgraph.graphql.plan.relation import add_paths, cut_path, freeze
 from docgraph.store.driver.malformed import reading_reply
 
@@ -63,6 +63,11 @@ async def _build_window(fetch: Fetch, prepared: PreparedFetch, run: Run) -> Wind
     if prepared.where.nearest:
         raise _reject_order("nearestFirst")
     order = build_order(prepared.window.sort)
+    # Positions need the properties of the order.
+    projection: Mapping[str, int] | None = fetch.projection
+    if is_backward or fetch.connection.has_cursors:
+        paths = {cut_path(tuple(path.split("."))) for path, _ in order}
+        projection = add_paths(projection, paths)
     pages = _Positions(fetch, order, arguments, run)
     after = before = None
     if not arguments.keys().isdisjoint(("after", "before")):
@@ -75,7 +80,7 @@ async def _build_window(fetch: Fetch, prepared: PreparedFetch, run: Run) -> Wind
         after=after,
         before=before,
         parts=_build_parts(order, after, before, is_backward=is_backward),
-        projection=_build_projection(fetch, fetch.connection, order, is_backward=is_backward),
+        projection=projection,
     )
     sort = {path: -direction if is_backward else direction for path, direction in order}
     more = fetch.connection.previous_page if is_backward else fetch.connection.next_page
@@ -134,15 +139,6 @@ def _build_parts(
     return tuple(combine([part, *end]) for part in ([{}] if near is None else near))
 
 
-def _build_projection(
-    fetch: Fetch, parts: ConnectionParts, order: SortOrder, *, is_backward: bool
-) -> Mapping[str, int] | None:
-    """Return the projection, with the properties of the order if positions are needed."""
-    if not (is_backward or parts.has_cursors):
-        return fetch.projection
-    return add_paths(fetch.projection, {cut_path(tuple(path.split("."))) for path, _ in order})
-
-
 class _Positions:
     """Reads the positions that the arguments of a field name."""
 
@@ -195,8 +191,8 @@ class _Positions:
             ) from None
         if position.key is not None:
             return position.key
-        found = await find_keys(self._fetch, self._order, [position.id], self._run)
-        key = found.get(freeze(position.id))
+        keys = await find_keys(self._fetch, self._order, [position.id], self._run)
+        key = keys.get(freeze(position.id))
         if key is None:
             text = f"the item of the cursor in {name} no longer exists: begin again"
             raise FieldFailure(text, "expired-cursor")
@@ -210,7 +206,7 @@ async def find_keys(
     keyset = Keyset(None, {SORT_KEY: build_key(order)})
     documents = await run.find_positions(fetch, ids, dict(order), keyset)
     with reading_reply():
-        return {freeze(one["_id"]): read_key(one[SORT_KEY]) for one in documents}
+        return {freeze(document["_id"]): read_key(document[SORT_KEY]) for document in documents}
 
 
 async def find_inexact(
@@ -224,7 +220,7 @@ async def find_inexact(
         part = doubtful[start : start + _CHECKED]
         filter_ = {"$or": [match_key(order, keys[number]) for number in part]}
         ids = [keys[number][place] for number in part]
-        found = await run.find_positions(fetch, ids, dict(order), Keyset(filter_, {}))
-        exact = {freeze(one["_id"]) for one in found}
+        documents = await run.find_positions(fetch, ids, dict(order), Keyset(filter_, {}))
+        exact = {freeze(document["_id"]) for document in documents}
         inexact += [number for number in part if freeze(keys[number][place]) not in exact]
     return inexact

@@ -47,36 +47,24 @@ async def fetch_per_parent(
 
     `adapt` builds another query from each one, about the same documents.
     """
-    if len(parents) == 1:
-        root = None if roots is None else roots[0]
-        return [await _fetch_single(fetch, parents[0], root, run, adapt)]
     prepared = run.prepared[id(fetch)]
     queries: list[BatchedQuery] = []
-    known: dict[Hashable, int | BatchAnswer] = {}
+    if len(parents) == 1:  # for example of a root field
+        root = None if roots is None else roots[0]
+        slot = _add_query(fetch, prepared, parents[0], root, queries, run, adapt)
+        return [await send_alone(fetch, queries[0], run) if queries else slot]
+    loader = fetch.mapping.loader
+    is_shared = loader.batching or loader.caching
+    slot_of: dict[Hashable, int | BatchAnswer] = {}  # by what makes queries equal
     slots: list[int | BatchAnswer] = []
     for number, parent in enumerate(parents):
         root = None if roots is None else roots[number]
-        key = _identify(fetch, number, parent, root)
-        slot = known.get(key)
-        if slot is None:
-            slot = known[key] = _add_query(fetch, prepared, parent, root, queries, run, adapt)
-        slots.append(slot)
+        key = fetch.relation.signature(parent, root) if is_shared else number
+        if key not in slot_of:
+            slot_of[key] = _add_query(fetch, prepared, parent, root, queries, run, adapt)
+        slots.append(slot_of[key])
     answers = await send_all(fetch, queries, run) if queries else []
     return [answers[slot] if isinstance(slot, int) else slot for slot in slots]
-
-
-async def _fetch_single(fetch: Fetch, parent: Any, root: Any, run: Run, adapt: Adapt | None) -> Any:
-    """Return the answer for a single parent, for example of a root field."""
-    queries: list[BatchedQuery] = []
-    slot = _add_query(fetch, run.prepared[id(fetch)], parent, root, queries, run, adapt)
-    return await send_alone(fetch, queries[0], run) if queries else slot
-
-
-def _identify(fetch: Fetch, number: int, parent: Any, root: Any) -> Hashable:
-    loader = fetch.mapping.loader
-    if not loader.batching and not loader.caching:
-        return number
-    return fetch.relation.signature(parent, root)
 
 
 def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
@@ -88,12 +76,23 @@ def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
     run: Run,
     adapt: Adapt | None,
 ) -> int | BatchAnswer:
-    """Return the number of the parent's query, or its answer if none is needed."""
-    scope = prepared.scope
+    """Return the number of the parent's query, or its answer if none is needed.
+
+    A query that can find nothing is not sent (decisions 9 and 11).
+    """
+    scope, mapping = prepared.scope, fetch.mapping
     if not fetch.relation.is_independent:
         scope = replace(scope, parent=parent, root=root)
+    query: BatchedQuery | None = None
     try:
-        query = _build_query(fetch, prepared, scope, run)
+        _check_keys(fetch, scope.parent)
+        if isinstance(mapping, AggregationMapping):
+            query = _build_pipeline(fetch, mapping, scope, run)
+        else:
+            filter_ = _render_filter(fetch, mapping, prepared, scope)
+            if not matches_nothing(filter_):
+                window = prepared.window or _read_window(fetch, mapping, scope, run)
+                query = Find(filter_, window)
     except FieldFailure as failure:
         return failure
     except DocgraphError as error:
@@ -102,21 +101,6 @@ def _add_query(  # noqa: PLR0913, PLR0917 - what a query is built from
         return []
     queries.append(query if adapt is None or not isinstance(query, Find) else adapt(query))
     return len(queries) - 1
-
-
-def _build_query(
-    fetch: Fetch, prepared: PreparedFetch, scope: Scope, run: Run
-) -> BatchedQuery | None:
-    """Return the query of one parent; None if it can find nothing (decisions 9 and 11)."""
-    mapping = fetch.mapping
-    _check_keys(fetch, scope.parent)
-    if isinstance(mapping, AggregationMapping):
-        return _build_pipeline(fetch, mapping, scope, run)
-    filter_ = _render_filter(fetch, mapping, prepared, scope)
-    if matches_nothing(filter_):
-        return None
-    window = prepared.window or _read_window(fetch, mapping, scope, run)
-    return Find(filter_, window)
 
 
 def _render_filter(
@@ -129,13 +113,13 @@ def _render_filter(
     """
     relation = fetch.relation
     keys = [join.list_keys(scope.parent) for join in relation.joins]
-    if relation.rest is None or all(is_comparable(key) for own in keys for key in own):
+    if relation.rest is None or all(is_comparable(key) for listed in keys for key in listed):
         return prepared.narrow(mapping.find.render(scope))
     rest = relation.rest.render(scope)
     if matches_nothing(rest) or not all(keys):
         return MATCH_NOTHING
     pairs = zip(relation.joins, keys, strict=True)
-    return prepared.narrow(rest, *(match_any(join.target, own) for join, own in pairs))
+    return prepared.narrow(rest, *(match_any(join.target, values) for join, values in pairs))
 
 
 def _read_window(

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from docgraph.exchange import DocgraphError, Exchange
 from docgraph.exchange.errors import Overloaded, StoreError
-from docgraph.graphql.errors import Errors, FieldFault, GraphqlError
+from docgraph.graphql.errors import Errors, FieldFault
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.result import CommandRecord
 from docgraph.observe import emit
@@ -40,10 +40,12 @@ def report_causes(errors: Errors, exchange: Exchange, store: Store) -> None:
             text = f"{error.message}: {error.cause}" if is_trusted else error.message
             errors.first[number] = replace(error, message=text, cause=None)
             continue
-        known = ids.get(id(error.cause))
-        if known is None:
-            known = ids[id(error.cause)] = _report(error, exchange)
-        errors.first[number] = replace(error, id=known, cause=None)
+        error_id = ids.get(id(error.cause))
+        if error_id is None:
+            error_id = ids[id(error.cause)] = _make_id()
+            field, reason = "/".join(map(str, error.path or ())), render_cause(error.cause)
+            emit(QueryFailed(error_id, exchange.id, error.code, reason, exchange.app, field))
+        errors.first[number] = replace(error, id=error_id, cause=None)
 
 
 def report_failure(error: StoreError, exchange: Exchange) -> None:
@@ -54,14 +56,6 @@ def report_failure(error: StoreError, exchange: Exchange) -> None:
     id, reason = _make_id(), render_cause(error.__cause__ or error)
     emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app))
     error.details = {"id": id}
-
-
-def _report(error: GraphqlError, exchange: Exchange) -> str:
-    id = _make_id()
-    field = "/".join(map(str, error.path or ()))
-    reason = render_cause(error.cause) if error.cause is not None else error.message
-    emit(QueryFailed(id, exchange.id, error.code, reason, exchange.app, field))
-    return id
 
 
 def _make_id() -> str:
@@ -92,16 +86,19 @@ def report_if_slow(run: Run, error: BaseException | None = None) -> None:
 def _summarize(commands: Sequence[CommandRecord]) -> Iterator[str]:
     """Yield one line for each fetched field, the slowest first."""
     by_field: dict[tuple[str, str, str], list[CommandRecord]] = {}
-    for one in commands:
-        by_field.setdefault((one.field, one.kind, one.collection), []).append(one)
-    times = {key: sum(one.milliseconds for one in those) for key, those in by_field.items()}
+    for command in commands:
+        by_field.setdefault((command.field, command.kind, command.collection), []).append(command)
+    times = {
+        key: sum(command.milliseconds for command in commands_of_field)
+        for key, commands_of_field in by_field.items()
+    }
     for key in sorted(times, key=lambda key: -times[key]):
-        those = by_field[key]
+        commands_of_field = by_field[key]
         field, kind, collection = key
-        documents = sum(one.documents for one in those)
+        documents = sum(command.documents for command in commands_of_field)
         yield (
-            f"{field}: {kind} {collection}, {_count(len(those), 'command')} for "
-            f"{_count(those[0].parents, 'parent')}, {_count(documents, 'document')}, "
+            f"{field}: {kind} {collection}, {_count(len(commands_of_field), 'command')} for "
+            f"{_count(commands_of_field[0].parents, 'parent')}, {_count(documents, 'document')}, "
             f"{times[key]:.1f} ms"
         )
 

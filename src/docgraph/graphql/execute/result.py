@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, zip_longest
 from typing import Any, Final, NamedTuple
 
@@ -101,10 +101,10 @@ class CutLists:
     def follow(self, values: Sequence[Any], completed: Sequence[Any]) -> None:
         """Record the completed lists of those that were cut."""
         for value, item in zip(values, completed, strict=True) if self._limits else ():
-            known = self._limits.get(id(value))
+            cut = self._limits.get(id(value))
             shown = item.value if type(item) is Damaged else item
-            if known is not None and type(shown) is list:
-                self.add(shown, known[1])
+            if cut is not None and type(shown) is list:
+                self.add(shown, cut[1])
 
     def list_entries(self, data: Any, block: Block) -> tuple[dict[str, Any], ...]:
         """Return path and limit of the lists in the response that were cut.
@@ -115,55 +115,51 @@ class CutLists:
         if not self._limits:
             return ()
         blocks = (block,)
-        found = list(islice(self._walk(data, blocks, ()), MAX_CUT_LISTS))
-        if len(found) == MAX_CUT_LISTS:
-            fields = set(map(_find_field, found))
-            for one in self._walk(data, blocks, (), is_once=True):
-                if _find_field(one) not in fields:
-                    fields.add(_find_field(one))
-                    found.append(one)
-        return tuple({"path": list(path), "limit": limit} for path, limit in found)
+        cuts = list(islice(self._walk(data, blocks, ()), MAX_CUT_LISTS))
+        if len(cuts) == MAX_CUT_LISTS:
+            fields = set(map(_find_field, cuts))
+            for cut in self._walk(data, blocks, (), is_once=True):
+                if _find_field(cut) not in fields:
+                    fields.add(_find_field(cut))
+                    cuts.append(cut)
+        return tuple({"path": list(path), "limit": limit} for path, limit in cuts)
 
     def _walk(
         self, value: Any, blocks: tuple[Block, ...], path: ResponsePath, *, is_once: bool = False
     ) -> Iterator[tuple[ResponsePath, int]]:
         """Find the lists that were cut; `is_once`: each in one of its positions."""
-        known = (id(value), id(blocks))
-        if known in self._complete:
+        place = (id(value), id(blocks))
+        if place in self._complete:
             return
         is_complete = id(value) not in self._limits
         if not is_complete:
             yield path, self._limits[id(value)][1]
-        for step, inner, below in self._find_steps(value, blocks):
-            for found in self._walk(inner, below, (*path, step), is_once=is_once):
-                is_complete = False
-                yield found
-        if is_complete or is_once:
-            self._complete.add(known)
-
-    def _find_steps(
-        self, value: Any, blocks: tuple[Block, ...]
-    ) -> Iterable[tuple[str | int, Any, tuple[Block, ...]]]:
-        """Return the values inside that may have a cut list, with their keys and blocks."""
+        # The values inside that may have a cut list, with their keys and blocks.
+        steps: list[tuple[str | int, Any, tuple[Block, ...]]] = []
         columns = self._find_columns(blocks)
         if type(value) is list and columns:
-            return [(number, item, blocks) for number, item in enumerate(value)]
-        if type(value) is dict:
-            return [(key, value.get(key), below) for key, below in columns.items()]
-        return ()
+            steps = [(number, item, blocks) for number, item in enumerate(value)]
+        elif type(value) is dict:
+            steps = [(key, value.get(key), below) for key, below in columns.items()]
+        for step, inner, below in steps:
+            for cut in self._walk(inner, below, (*path, step), is_once=is_once):
+                is_complete = False
+                yield cut
+        if is_complete or is_once:
+            self._complete.add(place)
 
     def _find_columns(self, blocks: tuple[Block, ...]) -> Mapping[str, tuple[Block, ...]]:
         """Return the keys that may lead to a cut list, each with the blocks below it."""
-        known = tuple(map(id, blocks))
-        if known not in self._columns:
-            found: dict[str, tuple[Block, ...]] = {}
+        key = tuple(map(id, blocks))
+        if key not in self._columns:
+            columns: dict[str, tuple[Block, ...]] = {}
             for column in (column for block in blocks for column in block.columns):
                 selection = None if isinstance(column, Introspection) else column.selection
                 below = () if selection is None else tuple(selection.blocks.values())
                 if isinstance(column, Fetch) or any(block.needs_fetch for block in below):
-                    found[column.key] = (*found.get(column.key, ()), *below)
-            self._columns[known] = found
-        return self._columns[known]
+                    columns[column.key] = (*columns.get(column.key, ()), *below)
+            self._columns[key] = columns
+        return self._columns[key]
 
 
 def _find_field(cut: tuple[ResponsePath, int]) -> tuple[str, ...]:
@@ -210,21 +206,21 @@ def _are_small(values: Sequence[Any], room: int) -> bool:
     for column in columns:
         kinds = set(map(type, column))
         for kind in kinds & _SIZED:
-            own: Sequence[Any] = column
+            members: Sequence[Any] = column
             if len(kinds) > 1:
-                own = [one for one in column if type(one) is kind]
-            lengths = list(map(len, own))
+                members = [value for value in column if type(value) is kind]
+            lengths = list(map(len, members))
             if kind is dict:
-                room -= _VALUE * len(own) * max(lengths)
+                room -= _VALUE * len(members) * max(lengths)
             else:
                 room -= sum(lengths) * (_VALUE if kind is list else 1)
             if room < 0:
                 return False
             if kind is dict:
-                room -= len(own) * sum(map(len, set().union(*set(map(tuple, own)))))
-                columns += zip_longest(*map(dict.values, own))
+                room -= len(members) * sum(map(len, set().union(*set(map(tuple, members)))))
+                columns += zip_longest(*map(dict.values, members))
             elif kind is list:
-                columns.append(list(chain.from_iterable(own)))
+                columns.append(list(chain.from_iterable(members)))
     return room >= 0
 
 
@@ -294,22 +290,18 @@ def _slice(value: list[Any]) -> Iterator[list[Any]]:
         part = value[start : start + _SLICE]
         if _are_small(part, _SMALL_LIST):
             yield part
-        else:
-            yield from _group_elements(part)
-
-
-def _group_elements(part: list[Any]) -> Iterator[list[Any]]:
-    group: list[Any] = []
-    for one in part:
-        if _are_small((one,), _SMALL):
-            group.append(one)
             continue
+        group: list[Any] = []
+        for element in part:
+            if _are_small((element,), _SMALL):
+                group.append(element)
+                continue
+            if group:
+                yield group
+                group = []
+            yield [element]
         if group:
             yield group
-            group = []
-        yield [one]
-    if group:
-        yield group
 
 
 def _separate(items: list[bytes]) -> list[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from docgraph.codec.keyset import SortKey
 from docgraph.exchange import Document
@@ -14,30 +14,12 @@ from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.cursors import Cursors
 from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.graphql.sections import Graphql
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import order_ties, pinned_paths
 from docgraph.variables import MATCH_NOTHING, NOTHING, Scope, Template
 
 _KEPT_ORDERS = 32  # per fetch: callers may choose its sort
-
-
-class PageLimits(Protocol):
-    """The limits of the section `graphql`."""
-
-    @property
-    def default_limit(self) -> int:
-        """The limit of queries that set none."""
-        ...
-
-    @property
-    def max_limit(self) -> int:
-        """The highest limit that a query may set."""
-        ...
-
-    @property
-    def count_time_limit(self) -> int:
-        """The time limit of `totalCount` in milliseconds."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +93,7 @@ class Window(NamedTuple):
 def read_window(
     mapping: QueryMapping | GroupMapping,
     scope: Scope,
-    bounds: PageLimits,
+    bounds: Graphql,
     *,
     is_list: bool,
     order: Mapping[str, Any] | None = None,
@@ -125,8 +107,11 @@ def read_window(
     sort = order
     if order is None and mapping.sort is not None:
         sort = mapping.sort.render(scope)
-    skip = _read_count("skip", mapping.skip, scope)
-    limit = _read_limit(mapping, scope, bounds) if is_list else 1
+    skip, limit = _read_count("skip", mapping.skip, scope), 1
+    if is_list:
+        limit = _read_count("limit", mapping.limit, scope) or bounds.default_limit
+        if limit > bounds.max_limit:
+            raise FieldFailure(f"limit cannot be greater than {bounds.max_limit}", "limit-too-high")
     if isinstance(mapping, GroupMapping):
         sort = {**(sort or {}), "_id": 1}
         limit, extra = (bounds.max_limit, 1) if mapping.limit is None else (limit, extra)
@@ -146,21 +131,14 @@ def order_window(
         return window
     equal = frozenset(pinned_paths(where)) if where else frozenset()
     key = (repr(sort), mapping.find.given(scope), equal)
-    known = fetch.orders.get(key)
-    if known is None or known[0] is not indexes:
+    kept = fetch.orders.get(key)
+    if kept is None or kept[0] is not indexes:
         pinned = equal.union(pinned_paths(mapping.find.decide(scope).source))
         ordered = order_ties(sort, pinned, indexes)
         if len(fetch.orders) >= _KEPT_ORDERS:
             fetch.orders.clear()
-        known = fetch.orders[key] = (indexes, ordered)
-    return window if known[1] == sort else window._replace(sort=known[1])
-
-
-def _read_limit(mapping: QueryMapping | GroupMapping, scope: Scope, bounds: PageLimits) -> int:
-    limit = _read_count("limit", mapping.limit, scope) or bounds.default_limit
-    if limit > bounds.max_limit:
-        raise FieldFailure(f"limit cannot be greater than {bounds.max_limit}", "limit-too-high")
-    return limit
+        kept = fetch.orders[key] = (indexes, ordered)
+    return window if kept[1] == sort else window._replace(sort=kept[1])
 
 
 def _read_count(name: str, template: Template | None, scope: Scope) -> int:

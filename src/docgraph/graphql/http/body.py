@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
@@ -113,11 +113,15 @@ def render_body(request: GraphqlRequest) -> bytes:
 def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
     """Read the members of a request."""
     query = _require_query(content.get("query"))
-    return GraphqlRequest(query, *_read_values(content), limits=_read_limits(content))
+    variables, operation_name, limits = _read_values(content)
+    return GraphqlRequest(query, variables, operation_name, limits=limits)
 
 
-def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None]:
-    """Return the variables, and the name of the operation in the text."""
+def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | None, bool]:
+    """Return the variables, the name of the operation in the text, and `extensions.limits`.
+
+    The last one: the response has to name the lists that their limit cut.
+    """
     variables = content.get("variables")
     operation_name = content.get("operationName")
     extensions = content.get("extensions")
@@ -127,15 +131,10 @@ def _read_values(content: Mapping[str, Any]) -> tuple[Mapping[str, Any], str | N
         raise BodyError("'operationName' must be a string")
     if not (extensions is None or isinstance(extensions, dict)):
         raise BodyError("'extensions' must be an object")
-    return variables or {}, operation_name
-
-
-def _read_limits(content: Mapping[str, Any]) -> bool:
-    """Return whether the response has to name the lists that their limit cut."""
-    limits = (content.get("extensions") or {}).get("limits", False)
+    limits = extensions.get("limits", False) if extensions else False
     if not isinstance(limits, bool):
         raise BodyError("'extensions.limits' must be a boolean")
-    return limits
+    return variables or {}, operation_name, limits
 
 
 def _read_reference(content: Mapping[str, Any]) -> OperationReference | None:
@@ -155,13 +154,18 @@ def _read_reference(content: Mapping[str, Any]) -> OperationReference | None:
         text = _require_query(query)
         if digest_text(text) != digest:
             raise BodyError("the hash is not the SHA-256 of 'query'")
-    values = _read_values(content)
-    return OperationReference(name, digest, query, *values, limits=_read_limits(content))
+    return OperationReference(name, digest, query, *_read_values(content))
 
 
 def _read_digest(content: Mapping[str, Any]) -> str | None:
     """Return the hash of Apollo (`extensions.persistedQuery`) or Relay (`documentId`, `doc_id`)."""
-    found = {_read_document_id(content, key) for key in ("documentId", "doc_id")}
+    digests: set[str] = set()
+    for key in ("documentId", "doc_id"):
+        value = content.get(key)
+        if not (value is None or isinstance(value, str)):
+            raise BodyError(f"{key!r} must be a string")
+        if value is not None:
+            digests.add(value.lower().removeprefix("sha256:"))
     extensions = content.get("extensions")
     persisted = extensions.get("persistedQuery") if isinstance(extensions, dict) else None
     if persisted is not None:
@@ -169,18 +173,10 @@ def _read_digest(content: Mapping[str, Any]) -> str | None:
             raise BodyError("'extensions.persistedQuery' must be an object with 'version' 1")
         if not isinstance(persisted.get("sha256Hash"), str):
             raise BodyError("'extensions.persistedQuery.sha256Hash' must be a string")
-        found.add(persisted["sha256Hash"].lower())
-    found.discard(None)
-    if len(found) > 1:
+        digests.add(persisted["sha256Hash"].lower())
+    if len(digests) > 1:
         raise BodyError("the request has different hashes", hint="send one")
-    return found.pop() if found else None
-
-
-def _read_document_id(content: Mapping[str, Any], key: str) -> str | None:
-    value = content.get(key)
-    if not (value is None or isinstance(value, str)):
-        raise BodyError(f"{key!r} must be a string")
-    return None if value is None else value.lower().removeprefix("sha256:")
+    return digests.pop() if digests else None
 
 
 def _require_query(query: Any) -> str:
@@ -249,12 +245,12 @@ def parse_exactly(body: bytes) -> Any:
 
 
 def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
         raise BodyError(f"the key {twice!r} appears twice in one object")
-    return found
+    return members
 
 
 def check_variables(variables: Any) -> None:
@@ -329,7 +325,10 @@ class RequestedOperation:
     async def find(self, body: bytes, content_type: str) -> GraphqlRequest:
         """Return the query with its text; raise what is wrong with the request."""
         if self._found is None:
-            asked = await self._run(parse_body, body, content_type)
+            if len(body) > LARGE_BODY:
+                asked = await self._offload(parse_body, body, content_type)
+            else:
+                asked = parse_body(body, content_type)
             if isinstance(asked, OperationReference):
                 asked = find_operation(await self._apps.find(self._uri), asked)
             self._found = asked
@@ -346,16 +345,11 @@ class RequestedOperation:
             raise RequestError(error.message) from None
         if content_type == "application/graphql":
             return request.query
-        content = await self._run(decode, body)
+        is_large = len(body) > LARGE_BODY
+        content = await self._offload(decode, body) if is_large else decode(body)
         if request.operation is None:
             return content
         return {**content, "query": request.query, "operation": request.operation}
-
-    async def _run(self, parse: Callable[..., Any], body: bytes, *others: str) -> Any:
-        """Return the parsed body; a large one is parsed in a thread."""
-        if len(body) > LARGE_BODY:
-            return await self._offload(parse, body, *others)
-        return parse(body, *others)
 
 
 def find_operation(app: App, reference: OperationReference) -> GraphqlRequest:

@@ -8,7 +8,6 @@ plan: an operation that is no table is rejected before it is executed.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
@@ -24,20 +23,17 @@ from docgraph.codec.csv_table import (
     CsvCells,
     Show,
     encode_line,
-    parse_formulas,
     quote_cell,
     render_disposition,
     show_json,
 )
-from docgraph.exchange import Body, DocgraphError, Exchange
+from docgraph.exchange import Body, DocgraphError
 from docgraph.exchange.errors import (
     DefinitionError,
     NotAcceptable,
     QueryError,
     RequestError,
 )
-from docgraph.exchange.headers import Acceptance, find_acceptance
-from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.inputs import build_bson
 from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.graphql.errors import (
@@ -49,12 +45,9 @@ from docgraph.graphql.errors import (
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, Result, encode_parts
 from docgraph.graphql.freshness.recorder import DependencyRecorder
-from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Block, Selection
 from docgraph.graphql.sections import GraphqlLimits
-from docgraph.observe import emit
-from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.tracing import current
 from docgraph.runtime import allocations
 from docgraph.runtime.allocations import embed_json
@@ -67,7 +60,7 @@ class RunOptions(NamedTuple):
     answers: IntrospectionCache | None = None
     recorder: DependencyRecorder | None = None
     is_raw: bool = False
-    found: tuple[Plan, bool] | None = None  # the plan, and whether it was cached
+    planned: tuple[Plan, bool] | None = None  # the plan, and whether it was cached
 
 
 class Ran(NamedTuple):
@@ -103,13 +96,6 @@ def record_operation(plan: Plan) -> None:
         trace.is_operation, trace.operation = True, plan.comment["operation"]
 
 
-def emit_finished(exchange: Exchange, request: GraphqlRequest, started: float, *, ok: bool) -> None:
-    """Emit how long a valid operation took."""
-    name = request.operation or request.operation_name or ""
-    duration = time.perf_counter() - started
-    emit(OperationFinished(exchange.app, name, request.query, duration, ok))
-
-
 MEDIA_TYPE = "application/graphql-response+json"
 JSON_TYPES: Final = (MEDIA_TYPE, "application/json")
 _OK, _BAD_REQUEST = 200, 400
@@ -123,7 +109,7 @@ def render_result(
     if extensions is not None:
         end = b',"extensions":' + allocations.dumps(extensions) + end
     if result.errors:
-        end = b',"errors":' + allocations.dumps([one.as_dict() for one in result.errors]) + end
+        end = b',"errors":' + allocations.dumps([error.as_dict() for error in result.errors]) + end
     data = encode_parts(result.data, limit - len(begin) - len(end))
     if data is None:
         return render_error(reject_length(limit))
@@ -139,23 +125,19 @@ def render_error(error: DocgraphError) -> Body:
 
 def list_errors(error: DocgraphError) -> list[dict[str, Any]]:
     """Return the entries of `errors`, ready for JSON."""
-    found = [GraphqlError(error.message, _classify(error), error.code)]
     if isinstance(error, OperationRefused):
-        found = [*error.errors]
-    entries = [entry.as_dict() for entry in found]
+        entries = [refusal.as_dict() for refusal in error.errors]
+    else:
+        # A validation error is what the caller can fix.
+        is_fixable = isinstance(error, RequestError | QueryError) and error.status == _BAD_REQUEST
+        is_fixable = is_fixable and not isinstance(error, DefinitionError)
+        kind = Classification.VALIDATION if is_fixable else Classification.ABORTED
+        entries = [GraphqlError(error.message, kind, error.code).as_dict()]
     if isinstance(error.details, Mapping) and "id" in error.details:
         entries[0]["extensions"]["id"] = error.details["id"]
     if error.hint is not None:
         entries[0]["extensions"]["hint"] = error.hint
     return entries
-
-
-def _classify(error: DocgraphError) -> Classification:
-    """Return a validation error for what the caller can fix, otherwise an execution error."""
-    mendable = isinstance(error, RequestError | QueryError) and error.status == _BAD_REQUEST
-    if mendable and not isinstance(error, DefinitionError):
-        return Classification.VALIDATION
-    return Classification.ABORTED
 
 
 _TOGETHER: Final = 64  # rows that are encoded before other requests run
@@ -180,18 +162,6 @@ class CsvShape(NamedTuple):
     columns: tuple[CsvColumn, ...]
 
 
-def find_preference(app: App, exchange: Exchange) -> Acceptance:
-    """Return whether the caller wants CSV of an app that allows it."""
-    accepted = exchange.request.headers.get_list("accept") if app.definition.csv else ()
-    return find_acceptance(accepted, CSV, JSON_TYPES) if accepted else Acceptance()
-
-
-def find_cells(exchange: Exchange) -> CsvCells:
-    """Return the cells as the request wants them (`?csv-formulas=raw`)."""
-    formulas = exchange.request.query.get("csv-formulas")
-    return CsvCells(raw=formulas is not None and parse_formulas(formulas))
-
-
 def find_shape(block: Block) -> CsvShape:
     """Return the table of an operation; raise `NotAcceptable` if it has none, or more."""
     path: tuple[str, ...] = ()
@@ -212,10 +182,10 @@ def find_shape(block: Block) -> CsvShape:
 
 
 def _find_columns(selection: Selection) -> tuple[CsvColumn, ...]:
-    found = list(islice(_walk(selection, ()), MAX_COLUMNS + 1))
-    if len(found) > MAX_COLUMNS:
+    columns = list(islice(_walk(selection, ()), MAX_COLUMNS + 1))
+    if len(columns) > MAX_COLUMNS:
         raise _reject((), f"has more than {MAX_COLUMNS} columns")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(columns))
 
 
 def _walk(selection: Selection, prefix: tuple[str, ...]) -> Iterator[CsvColumn]:

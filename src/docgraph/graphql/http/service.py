@@ -14,10 +14,11 @@ from math import inf
 from typing import Any, ClassVar, TypeVar
 
 from docgraph.codec import decode
-from docgraph.codec.csv_table import CsvCells
+from docgraph.codec.csv_table import CSV, CsvCells, parse_formulas
 from docgraph.events.sections import Events
 from docgraph.exchange import Account, Answer, Body, Deadline, DocgraphError, Exchange
 from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLimitExceeded
+from docgraph.exchange.headers import find_acceptance
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
 from docgraph.graphql.cache.answer_cache import (
@@ -51,14 +52,12 @@ from docgraph.graphql.http.live_service import DryRun, LiveService
 from docgraph.graphql.http.live_transports import is_live_handshake, wants_events
 from docgraph.graphql.http.plan_cache import Operations, is_bound, may_introspect
 from docgraph.graphql.http.response_shape import (
+    JSON_TYPES,
     MEDIA_TYPE,
     CsvShape,
     Ran,
     RunOptions,
     answer_table,
-    emit_finished,
-    find_cells,
-    find_preference,
     find_shape,
     record_operation,
     render_error,
@@ -66,6 +65,8 @@ from docgraph.graphql.http.response_shape import (
 )
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.sections import Graphql, GraphqlLimits
+from docgraph.observe import emit
+from docgraph.observe.engine_events import OperationFinished
 from docgraph.observe.sections import Logging
 from docgraph.plugins.kinds import Kind, Point, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
@@ -131,9 +132,8 @@ class GraphqlService(Service):
         """Collect the variables of all plugins."""
         self.resolvers = Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER))
         self._cache.resolvers = self.resolvers
-        self._cache.interceptors = [
-            one for one in self._registry.of_kind(Kind.INTERCEPTOR) if one.point is Point.RESPONSE
-        ]
+        interceptors = self._registry.of_kind(Kind.INTERCEPTOR)
+        self._cache.interceptors = [each for each in interceptors if each.point is Point.RESPONSE]
         self._live.start()
 
     async def close(self) -> None:
@@ -271,33 +271,32 @@ class GraphqlService(Service):
         if live and wants_events(exchange):
             return await self._live.answer_events(exchange, request)
         started, ok = time.perf_counter(), False
+        is_verbose = self.config.verbose and self._is_verbose(exchange)
         try:
-            answer = await self._answer_operation(app, request, exchange)
+            table = await self._find_table(app, request, exchange) if app.definition.csv else None
+            if app.definition.cache is not None and table is None:
+                answer = await self._answer_cached(app, request, exchange)
+            else:
+                run = self._explain if is_verbose else self._run
+                options = RunOptions(None, self._answers, is_raw=table is None)
+                ran = await run(app, request, exchange, options)
+                if table is not None and not ran.result.errors:
+                    answer = await answer_table(*table, ran.plan, ran.result)
+                else:
+                    answer, _ = self._render(app, ran, is_verbose=is_verbose)
             ok = True
         except OperationRefused:
             started = 0.0
             raise
         finally:
             if started:  # it was valid
-                emit_finished(exchange, request, started, ok=ok)
+                name = request.operation or request.operation_name or ""
+                duration = time.perf_counter() - started
+                emit(OperationFinished(exchange.app, name, request.query, duration, ok))
         return answer
 
-    async def _answer_operation(
-        self, app: App, request: GraphqlRequest, exchange: Exchange
-    ) -> Body:
-        table = await self._find_table(app, request, exchange) if app.definition.csv else None
-        if app.definition.cache is not None and table is None:
-            return await self._answer_cached(app, request, exchange)
-        is_verbose = self.config.verbose and self._is_verbose(exchange)
-        run = self._explain if is_verbose else self._run
-        options = RunOptions(None, self._answers, is_raw=table is None)
-        ran = await run(app, request, exchange, options)
-        if table is not None and not ran.result.errors:
-            return await answer_table(*table, ran.plan, ran.result)
-        return self._render(app, ran, is_verbose=is_verbose)[0]
-
     async def _answer_cached(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Body:
-        found = plan, _ = await self._find(app, request, exchange)
+        planned = plan, _ = await self._find(app, request, exchange)
         record_operation(plan)
         cache, is_verbose = self._cache, self._is_verbose(exchange)
         is_shown = is_verbose or self.may_explain(exchange.account)
@@ -311,7 +310,7 @@ class GraphqlService(Service):
         if isinstance(miss, CachedBody):
             return add_headers(*miss, is_shown=is_shown)
         recorder, run = miss.recorder, self._explain if is_verbose else self._run
-        options = RunOptions(None, self._answers, recorder, is_raw=True, found=found)
+        options = RunOptions(None, self._answers, recorder, is_raw=True, planned=planned)
         try:
             ran = await run(app, request, exchange, options)
             body, is_complete = self._render(app, ran, is_verbose=is_verbose)
@@ -339,10 +338,14 @@ class GraphqlService(Service):
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> tuple[CsvShape, CsvCells] | None:
         """Return the table that the caller wants; None: JSON."""
-        preference = find_preference(app, exchange)
+        accepted = exchange.request.headers.get_list("accept")
+        if not accepted:
+            return None
+        preference = find_acceptance(accepted, CSV, JSON_TYPES)
         if not preference.is_preferred:
             return None
-        cells = find_cells(exchange)
+        formulas = exchange.request.query.get("csv-formulas")
+        cells = CsvCells(raw=formulas is not None and parse_formulas(formulas))
         plan, _ = await self._find(app, request, exchange)
         coerced = plan.variables.read(request.variables).coerced
         tree = await plan.grow(coerced, self._lane)
@@ -356,11 +359,11 @@ class GraphqlService(Service):
     async def _run(
         self, app: App, request: GraphqlRequest, exchange: Exchange, options: RunOptions
     ) -> Ran:
-        found = options.found
-        if found is None:
-            found = await self._find(app, request, exchange)
-            record_operation(found[0])
-        plan, kept = found
+        planned = options.planned
+        if planned is None:
+            planned = await self._find(app, request, exchange)
+            record_operation(planned[0])
+        plan, kept = planned
         result = await execute(self._prepare_run(plan, request, exchange, options))
         return Ran(plan, result, kept)
 
@@ -412,7 +415,7 @@ class GraphqlService(Service):
         try:
             return await self._operations.find(view, request, introspection=introspection)
         except OperationRefused as refusal:
-            if request.operation and any(one.code == _WRONG for one in refusal.errors):
+            if request.operation and any(error.code == _WRONG for error in refusal.errors):
                 raise reject_unknown(request) from None
             raise
 
