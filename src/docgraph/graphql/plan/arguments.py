@@ -158,8 +158,8 @@ def _build_reader(node: ValueNode, type_: GraphQLInputType) -> ReadArgument | No
         return None if constant is Undefined else lambda _: constant
     if isinstance(node, ListValueNode) and is_list_type(inner):
         items = [_build_reader(item, inner.of_type) for item in node.values]
-        known = [item for item in items if item is not None]
-        return (lambda given: [read(given) for read in known]) if known == items else None
+        readers = [item for item in items if item is not None]
+        return (lambda given: [read(given) for read in readers]) if readers == items else None
     if isinstance(node, ObjectValueNode) and isinstance(inner, GraphQLInputObjectType):
         return _build_object(node, inner)
     return None
@@ -167,13 +167,13 @@ def _build_reader(node: ValueNode, type_: GraphQLInputType) -> ReadArgument | No
 
 def _build_object(node: ObjectValueNode, type_: GraphQLInputObjectType) -> ReadArgument | None:
     fields = type_.fields.values()
-    if type_.is_one_of or any(one.out_name or one.default is not None for one in fields):
+    if type_.is_one_of or any(each.out_name or each.default is not None for each in fields):
         return None
     if type_.out_type is not GraphQLInputObjectType.out_type:
         return None  # it adds the defaults of hidden fields
     parts = {
-        one.name.value: _build_reader(one.value, type_.fields[one.name.value].type)
-        for one in node.fields
+        part.name.value: _build_reader(part.value, type_.fields[part.name.value].type)
+        for part in node.fields
     }
     readers = [(name, read) for name, read in parts.items() if read is not None]
     if len(readers) < len(parts):
@@ -229,12 +229,27 @@ class VariableReader:
 
     def read(self, values: Mapping[str, Any]) -> VariableValues:
         """Return the coerced variables; raise `OperationRefused` for those that do not fit."""
-        quick = self._read_plain(values)
-        return self._read_any(values) if quick is None else quick
+        if not self._plain:
+            return self._read_any(values) if self._plain is None else _NO_VARIABLES
+        sources: dict[str, VariableValueSource] = {}
+        coerced: dict[str, Any] = {}
+        for name, type_, signature in self._plain:
+            value = values.get(name)
+            if value is None:  # absent or null: defaults, omissions, errors
+                return self._read_any(values)
+            try:
+                result = type_.coerce_input_value(value)
+            except Exception:  # the full reading reports it, with its location
+                return self._read_any(values)
+            if result is Undefined:
+                return self._read_any(values)
+            sources[name] = VariableValueSource(signature, value)
+            coerced[name] = result
+        return VariableValues(sources, coerced)
 
     def _find_plain(self) -> tuple[_Plain, ...] | None:
         """Return the variables, if all of them are plain."""
-        found: list[_Plain] = []
+        plain: list[_Plain] = []
         for definition in self._definitions:
             signature = get_variable_signature(self._schema, definition)
             if isinstance(signature, GraphQLError):
@@ -242,28 +257,8 @@ class VariableReader:
             inner = get_nullable_type(signature.type)
             if not is_leaf_type(inner):
                 return None
-            found.append(_Plain(signature.name, inner, signature))
-        return tuple(found)
-
-    def _read_plain(self, values: Mapping[str, Any]) -> VariableValues | None:
-        """Return the values if all are given and fit; None for all other cases."""
-        if not self._plain:
-            return None if self._plain is None else _NO_VARIABLES
-        sources: dict[str, VariableValueSource] = {}
-        coerced: dict[str, Any] = {}
-        for name, type_, signature in self._plain:
-            value = values.get(name)
-            if value is None:  # absent or null: defaults, omissions, errors
-                return None
-            try:
-                result = type_.coerce_input_value(value)
-            except Exception:  # the full reading that follows reports it, with its location
-                return None
-            if result is Undefined:
-                return None
-            sources[name] = VariableValueSource(signature, value)
-            coerced[name] = result
-        return VariableValues(sources, coerced)
+            plain.append(_Plain(signature.name, inner, signature))
+        return tuple(plain)
 
     def _read_any(self, values: Mapping[str, Any]) -> VariableValues:
         coerced = get_variable_values(
@@ -277,9 +272,12 @@ class VariableReader:
             return coerced
         errors = [
             GraphqlError(
-                phrase(one.message), Classification.VALIDATION, "bad-variable", find_locations(one)
+                phrase(error.message),
+                Classification.VALIDATION,
+                "bad-variable",
+                find_locations(error),
             )
-            for one in coerced[:MAX_ERRORS]
+            for error in coerced[:MAX_ERRORS]
         ]
         if len(coerced) > MAX_ERRORS:  # the last one reports, in its own words, that there are more
             errors.append(count_more())

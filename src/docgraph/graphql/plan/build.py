@@ -13,7 +13,6 @@ from typing import Any
 
 from graphql import (
     FieldNode,
-    GraphQLCompositeType,
     GraphQLField,
     GraphQLNamedType,
     GraphQLObjectType,
@@ -36,6 +35,7 @@ from docgraph.graphql.definition.mapping import (
     FieldMapping,
     GroupMapping,
     QueryMapping,
+    TypeResolver,
 )
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import FieldFailure, FieldPosition, InvalidField, OperationRefused
@@ -111,9 +111,13 @@ class TreeBuilder:
             return TypenameField(key, parent.name)
         definition = self.app.schema.get_field(parent, name)
         assert definition is not None  # noqa: S101 - the query is valid
-        position = FieldPosition(f"{parent.name}.{name}", _find_locations(nodes))
+        places = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
+        locations = tuple((place.line, place.column) for place in places)
+        position = FieldPosition(f"{parent.name}.{name}", locations)
         if name in _META:
-            return self._build_introspection(key, definition, position, nodes)
+            parts = (*nodes, *self.collector.fragments.values())
+            variables = frozenset[str]().union(*map(find_variables, parts))
+            return Introspection(key, definition, position, tuple(nodes), variables)
         fault = self.app.find_fault(parent.name, name)
         if fault is not None:
             return UnmappedField(key, definition.type, position, InvalidField(fault))
@@ -171,9 +175,9 @@ class TreeBuilder:
         relation = analyse(mapping)
         selection = serialize = None
         if is_leaf_type(named):
-            serialize = self._find_serializer(named)
+            serialize = show = self._find_serializer(named)
             if isinstance(mapping, GroupMapping):
-                serialize = _serialize_count(serialize)
+                serialize = lambda result: show(result["count"])  # noqa: E731
         else:
             selection = self._build_selection(named, position, nodes)
         connection = None
@@ -212,13 +216,6 @@ class TreeBuilder:
                 paths.update(_root_paths(block))
         return build_projection(paths)
 
-    def _build_introspection(
-        self, key: str, definition: GraphQLField, position: FieldPosition, nodes: list[FieldNode]
-    ) -> Introspection:
-        fragments = self.collector.fragments.values()
-        variables = frozenset[str]().union(*(find_variables(n) for n in (*nodes, *fragments)))
-        return Introspection(key, definition, position, tuple(nodes), variables)
-
     def _build_selection(
         self, named: GraphQLNamedType, position: FieldPosition, nodes: list[FieldNode]
     ) -> Selection:
@@ -226,47 +223,33 @@ class TreeBuilder:
         sets = [node.selection_set for node in nodes if node.selection_set is not None]
         shared = (named.name, tuple(map(id, sets)))
         selection = self._selections.get(shared)
-        if selection is None:
-            assert is_composite_type(named)  # noqa: S101 - leaves have no selection
-            selection = self._make_selection(named, position, sets)
-            self._selections[shared] = selection
-        return selection
-
-    def _make_selection(
-        self, named: GraphQLCompositeType, position: FieldPosition, sets: list[SelectionSetNode]
-    ) -> Selection:
+        if selection is not None:
+            return selection
+        resolver: TypeResolver | None = None
+        types: Sequence[GraphQLObjectType]
         if isinstance(named, GraphQLObjectType):
-            blocks = {named.name: self._build_inner(named, position, sets)}
-            return Selection(named.name, position, blocks)
-        assert is_abstract_type(named)  # noqa: S101 - composite and no object
-        blocks = {
-            type_.name: self._build_inner(type_, position, sets)
-            for type_ in self.app.schema.get_possible_types(named)
-        }
-        resolver = self.app.app.type_resolvers[named.name]
-        return Selection(named.name, position, blocks, resolver.resolve, resolver.needed_paths)
-
-    def _build_inner(
-        self, type_: GraphQLObjectType, position: FieldPosition, sets: list[SelectionSetNode]
-    ) -> Block:
-        try:
-            return self._build_block(type_, sets)
-        except FieldFailure as failure:
-            return Block(type_.name, (), failure.at(position))
+            types = [named]
+        else:
+            assert is_abstract_type(named)  # noqa: S101 - leaves have no selection
+            types = self.app.schema.get_possible_types(named)
+            resolver = self.app.app.type_resolvers[named.name]
+        blocks: dict[str, Block] = {}
+        for type_ in types:
+            try:
+                blocks[type_.name] = self._build_block(type_, sets)
+            except FieldFailure as failure:
+                blocks[type_.name] = Block(type_.name, (), failure.at(position))
+        selection = Selection(named.name, position, blocks)
+        if resolver is not None:
+            resolve, paths = resolver.resolve, resolver.needed_paths
+            selection = Selection(named.name, position, blocks, resolve, paths)
+        self._selections[shared] = selection
+        return selection
 
     def _find_serializer(self, named: GraphQLNamedType) -> Callable[[Any], Any]:
         if is_enum_type(named):
             return self.app.app.enums[named.name].name_of
         return serializer(named.name, self.app.app.mode)
-
-
-def _serialize_count(serialize: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda result: serialize(result["count"])
-
-
-def _find_locations(nodes: list[FieldNode]) -> tuple[tuple[int, int], ...]:
-    found = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
-    return tuple((one.line, one.column) for one in found)
 
 
 def _needed_paths(selection: Selection | None) -> Iterator[str]:
@@ -279,13 +262,15 @@ def _needed_paths(selection: Selection | None) -> Iterator[str]:
         yield WHOLE
         return
     yield from (cut_path(tuple(path.split("."))) for path in selection.resolver_paths)
-    for own in (own for block in selection.blocks.values() for own in block.fields):
-        match own:
+    for planned in (each for block in selection.blocks.values() for each in block.fields):
+        match planned:
             case LeafField() | Embedded():  # an object is read whole to check its shape
-                path, is_list = cut_path(own.path), is_list_type(get_nullable_type(own.type))
+                path = cut_path(planned.path)
+                is_list = is_list_type(get_nullable_type(planned.type))
                 yield path.split(".")[0] if is_list else path
             case Fetch():
-                yield from (cut_path((key.split(".")[0],)) for key in own.relation.foreign_keys)
+                keys = planned.relation.foreign_keys
+                yield from (cut_path((key.split(".")[0],)) for key in keys)
 
 
 def _root_paths(block: Block) -> Iterator[str]:
@@ -305,11 +290,11 @@ _TOTAL = ("totalCount",)
 
 def _read_parts(selection: Selection) -> ConnectionParts:
     """Return the selected parts of a connection."""
-    found = list(_list_fields(selection.only_block, ()))
-    paths = {path for path, _ in found}
+    parts = list(_list_fields(selection.only_block, ()))
+    paths = {path for path, _ in parts}
     return ConnectionParts(
         items=tuple(
-            own.selection for path, own in found if path in _ITEMS and isinstance(own, Embedded)
+            part.selection for path, part in parts if path in _ITEMS and isinstance(part, Embedded)
         ),
         has_rows=bool(paths - {_TOTAL}),
         edges=("edges",) in paths,
@@ -327,12 +312,12 @@ def _list_fields(
     block: Block, above: tuple[str, ...]
 ) -> Iterator[tuple[tuple[str, ...], LeafField | Embedded]]:
     """Yield the fields of a connection with their paths, down to its items."""
-    for own in block.fields:
-        if isinstance(own, LeafField | Embedded):
-            path = above + own.path
-            yield path, own
-            if isinstance(own, Embedded) and path not in _ITEMS:
-                yield from _list_fields(own.selection.only_block, path)
+    for part in block.fields:
+        if isinstance(part, LeafField | Embedded):
+            path = above + part.path
+            yield path, part
+            if isinstance(part, Embedded) and path not in _ITEMS:
+                yield from _list_fields(part.selection.only_block, path)
 
 
 def _find_folds(parent: Fetch) -> Fetch:

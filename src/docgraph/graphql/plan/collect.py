@@ -76,15 +76,21 @@ class Collector:
         conditions: tuple[str, ...],
     ) -> None:
         for node in selection_set.selections:
-            if not self._is_included(node):
+            skip, include = self._decide(node, "skip"), self._decide(node, "include")
+            if skip is True or include is False:
                 continue
-            here = (*conditions, *_describe_conditions(node))
+            directives = [
+                print_ast(directive)
+                for directive in node.directives or ()
+                if directive.name.value in ("skip", "include")
+            ]
+            notes = (*conditions, *directives)
             if isinstance(node, FieldNode):
-                _add_field(collected, node, here)
+                _add_field(collected, node, notes)
                 continue
             inner = self._enter(type_, node, visited)
             if inner is not None:
-                self._visit(type_, inner, collected, visited, here)
+                self._visit(type_, inner, collected, visited, notes)
 
     def _enter(
         self, type_: GraphQLObjectType, node: SelectionNode, visited: set[str]
@@ -98,29 +104,20 @@ class Collector:
                 fragment = self.fragments.get(name)
         elif isinstance(node, InlineFragmentNode):
             fragment = node
-        if fragment is None or not self._applies(fragment, type_):
+        if fragment is None:
             return None
+        if fragment.type_condition is not None:
+            condition = type_from_ast(self.schema, fragment.type_condition)
+            if condition is not type_ and not (
+                is_abstract_type(condition) and self.schema.is_sub_type(condition, type_)
+            ):
+                return None
         return fragment.selection_set
-
-    def _applies(
-        self, fragment: InlineFragmentNode | FragmentDefinitionNode, type_: GraphQLObjectType
-    ) -> bool:
-        if fragment.type_condition is None:
-            return True
-        condition = type_from_ast(self.schema, fragment.type_condition)
-        if condition is type_:
-            return True
-        return is_abstract_type(condition) and self.schema.is_sub_type(condition, type_)
-
-    def _is_included(self, node: SelectionNode) -> bool:
-        skip = self._decide(node, "skip")
-        include = self._decide(node, "include")
-        return skip is not True and include is not False
 
     def _decide(self, node: SelectionNode, name: str) -> bool | None:
         """Return the outcome of a condition; None if there is none, or all are assumed to hold."""
         directives = node.directives or ()
-        directive = next((one for one in directives if one.name.value == name), None)
+        directive = next((each for each in directives if each.name.value == name), None)
         if directive is None:
             return None
         (argument,) = directive.arguments or ()
@@ -133,14 +130,6 @@ class Collector:
         if outcome is None:
             raise FieldFailure(f"the condition of @{name} must not be null", "null-condition")
         return outcome
-
-
-def _describe_conditions(node: SelectionNode) -> tuple[str, ...]:
-    return tuple(
-        print_ast(directive)
-        for directive in node.directives or ()
-        if directive.name.value in ("skip", "include")
-    )
 
 
 def _add_field(collected: Collected, node: FieldNode, conditions: tuple[str, ...]) -> None:

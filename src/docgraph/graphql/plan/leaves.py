@@ -154,7 +154,7 @@ def compile_projection(name: str, fields: Sequence[Any]) -> Project:
         elif isinstance(field, TypenameField):
             given[value] = field.value
         elif isinstance(field, UnmappedField):
-            given[f"f{number}"] = build_strict(field.type, _unchanged)
+            given[f"f{number}"] = build_strict(field.type, lambda value: value)
             lines.append(f"{value} = f{number}(None)" if not field.failure else "raise ValueError")
         else:
             columns.append(value)
@@ -224,7 +224,3 @@ def _is_changed(
     if unchanged is float:  # NaN and the infinities minus themselves are not 0
         return f"({test} or {value} - {value} != 0.0)"
     return test
-
-
-def _unchanged(value: Any) -> Any:
-    return value

@@ -32,7 +32,6 @@ from docgraph.graphql.plan.build import TreeBuilder
 from docgraph.graphql.plan.collect import Collector, Flags
 from docgraph.graphql.plan.plan_tree import (
     Block,
-    ConnectionParts,
     Embedded,
     Fetch,
     Introspection,
@@ -101,7 +100,9 @@ class Plan:
     @cached_property
     def is_live(self) -> bool:
         """Whether the operation has `@live`, which only callers who may use it can write."""
-        return any(one.name.value == LIVE.name for one in self.operation.directives or ())
+        return any(
+            directive.name.value == LIVE.name for directive in self.operation.directives or ()
+        )
 
     @cached_property
     def variables(self) -> VariableReader:
@@ -165,7 +166,9 @@ def build_plan(
 ) -> Plan:
     """Build the plan of an operation of a valid document; raise `OperationRefused`."""
     operation = select_operation(document, operation_name)
-    plan = Plan(app, document, operation, _find_conditions(document), is_large)
+    finder = _Conditions()
+    visit(document, finder)
+    plan = Plan(app, document, operation, tuple(sorted(finder.names)), is_large)
     if not plan.conditions:
         plan.tree({})
     return plan
@@ -210,12 +213,6 @@ class _Conditions(Visitor):
             self.names |= find_variables(node)
 
 
-def _find_conditions(document: DocumentNode) -> tuple[str, ...]:
-    finder = _Conditions()
-    visit(document, finder)
-    return tuple(sorted(finder.names))
-
-
 _MAX_LENGTH = 200  # of one filter or pipeline
 
 
@@ -225,11 +222,11 @@ def explain(title: str, tree: PlanTree) -> str:
 
 
 def _explain_block(block: Block, indent: str, shown: dict[int, str]) -> Iterator[str]:
-    plain = [_describe_field(one, block) for one in block.fields if not _has_lines(one)]
+    plain = [_describe_field(field, block) for field in block.fields if not _has_lines(field)]
     rows: list[tuple[str, PlannedField | None]] = []
     if plain:
         rows.append((", ".join(plain), None))
-    rows += [(_describe_field(one, block), one) for one in block.fields if _has_lines(one)]
+    rows += [(_describe_field(field, block), field) for field in block.fields if _has_lines(field)]
     for number, (text, row) in enumerate(rows):
         is_last = number == len(rows) - 1
         yield f"{indent}{'└─ ' if is_last else '├─ '}{text}"
@@ -307,6 +304,13 @@ def _explain_fetch(fetch: Fetch) -> Iterator[str]:
         yield f"stages {_show(mapping.stages.source)}"
     else:
         yield from _explain_query(fetch, mapping)
+    parts = fetch.connection
+    if parts is not None and parts.has_rows:
+        yield "page by keyset: first, after, last, before; ties by _id"
+    if parts is not None and parts.total:
+        yield "totalCount: one more command, for all parents"
+    if parts is not None and (parts.next_page or parts.previous_page):
+        yield "items on the other side of a cursor: one more command, for all parents"
     shown = fetch.projection
     fields = "all" if shown is None else ", ".join(name for name, on in shown.items() if on)
     yield f"fields {fields}"
@@ -327,17 +331,6 @@ def _explain_query(fetch: Fetch, mapping: QueryMapping) -> Iterator[str]:
     for name, template in parts.items():
         if template is not None:
             yield f"{name} {_show(template.source)}"
-    if fetch.connection is not None:
-        yield from _explain_connection(fetch.connection)
-
-
-def _explain_connection(parts: ConnectionParts) -> Iterator[str]:
-    if parts.has_rows:
-        yield "page by keyset: first, after, last, before; ties by _id"
-    if parts.total:
-        yield "totalCount: one more command, for all parents"
-    if parts.next_page or parts.previous_page:
-        yield "items on the other side of a cursor: one more command, for all parents"
 
 
 def _show(source: Any) -> str:

@@ -287,21 +287,28 @@ class Block:
     def describe_fields(self) -> list[Described] | None:
         """Return the fields of the output program."""
         slots = {id(fetch): number for number, fetch in enumerate(self.fetches)}
-        described = [
-            (one.key, "slot", slots[id(one)])
-            if isinstance(one, Fetch)
-            else None
-            if isinstance(one, Introspection)
-            else one.describe()
-            for one in self.fields
-        ]
-        found = [one for one in described if one is not None]
-        return found if len(found) == len(described) else None
+        fields: list[Described] = []
+        for planned in self.fields:
+            if isinstance(planned, Fetch):
+                fields.append((planned.key, "slot", slots[id(planned)]))
+                continue
+            described = None if isinstance(planned, Introspection) else planned.describe()
+            if described is None:
+                return None
+            fields.append(described)
+        return fields
 
     @cached_property
     def needs_root(self) -> bool:
         """Whether something in or below this block uses `rootDoc`."""
-        return any(_needs_root(column) for column in self.columns)
+        for column in self.columns:
+            if isinstance(column, Introspection):
+                continue
+            if isinstance(column, Fetch) and column.relation.root_paths:
+                return True
+            if column.selection is not None and column.selection.needs_root:
+                return True
+        return False
 
 
 class TypeChoice:
@@ -318,15 +325,15 @@ class TypeChoice:
 
     def add(self, name: str, types: Mapping[str, str | None], blocks: Mapping[str, Block]) -> None:
         """Add texts with their types, unless objects of these need more than their document."""
-        found = dict(self._programs)
+        programs = dict(self._programs)
         for text, type_name in types.items():
             block = blocks.get(type_name or "")
             if block is not None and block.program is not None and not block.fetches:
-                found[text] = block.program
+                programs[text] = block.program
         native = find_native()
-        if native is not None and len(self._programs) < len(found) <= _MAX_TEXTS:
-            self._programs = found
-            self.program = native.build_choice(name, found)
+        if native is not None and len(self._programs) < len(programs) <= _MAX_TEXTS:
+            self._programs = programs
+            self.program = native.build_choice(name, programs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,14 +378,6 @@ def needs_fetch(column: Column) -> bool:
     return isinstance(column, Fetch)
 
 
-def _needs_root(column: Column) -> bool:
-    if isinstance(column, Introspection):
-        return False
-    if isinstance(column, Fetch) and column.relation.root_paths:
-        return True
-    return column.selection is not None and column.selection.needs_root
-
-
 @dataclass(frozen=True, eq=False)
 class PlanTree:
     """A plan for one outcome of its conditions (`@skip`, `@include`)."""
@@ -390,9 +389,22 @@ class PlanTree:
     @cached_property
     def fetches(self) -> tuple[Fetch, ...]:
         """Every fetch once, parents before children."""
-        found: dict[int, Fetch] = {}
-        _find_fetches(self.block, found, set())
-        return tuple(found.values())
+        fetches: dict[int, Fetch] = {}
+        seen: set[int] = set()
+
+        def visit(block: Block) -> None:
+            if id(block) in seen:
+                return
+            seen.add(id(block))
+            for column in block.columns:
+                if isinstance(column, Fetch):
+                    fetches.setdefault(id(column), column)
+                if isinstance(column, Embedded | Fetch) and column.selection is not None:
+                    for inner in column.selection.blocks.values():
+                        visit(inner)
+
+        visit(self.block)
+        return tuple(fetches.values())
 
     @cached_property
     def sorted_fetches(self) -> tuple[Fetch, ...]:
@@ -428,19 +440,7 @@ class PlanTree:
     @cached_property
     def collections(self) -> Mapping[str, frozenset[str]]:
         """The collections that the mappings of this tree name, by database."""
-        found: dict[str, set[str]] = {}
+        collections: dict[str, set[str]] = {}
         for fetch in self.fetches:
-            found.setdefault(fetch.mapping.db, set()).add(fetch.mapping.collection)
-        return {db: frozenset(names) for db, names in found.items()}
-
-
-def _find_fetches(block: Block, found: dict[int, Fetch], seen: set[int]) -> None:
-    if id(block) in seen:
-        return
-    seen.add(id(block))
-    for column in block.columns:
-        if isinstance(column, Fetch):
-            found.setdefault(id(column), column)
-        if isinstance(column, Embedded | Fetch) and column.selection is not None:
-            for inner in column.selection.blocks.values():
-                _find_fetches(inner, found, seen)
+            collections.setdefault(fetch.mapping.db, set()).add(fetch.mapping.collection)
+        return {db: frozenset(names) for db, names in collections.items()}

@@ -97,7 +97,12 @@ def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
     joins: tuple[Join, ...]
     rest: Template | None
     if isinstance(mapping, AggregationMapping):
-        joins, rest = _split_count(mapping)
+        joins, rest = (), None
+        if isinstance(mapping, GroupMapping) and mapping.is_count:
+            # By one join, all parents can be counted together.
+            joins, rest = _split(mapping.find)
+            if len(joins) != 1 or rest.depends_on_parent or len(joins[0].path) != 1:
+                joins, rest = (), None
         is_per_parent = not joins and bool(keys or roots)
     else:
         joins, rest = _split(mapping.find)
@@ -146,15 +151,6 @@ def _split(find: Template) -> tuple[tuple[Join, ...], Template]:
     )
 
 
-def _split_count(mapping: AggregationMapping) -> tuple[tuple[Join, ...], Template | None]:
-    """Return the join by which all parents are counted together, and the rest of the filter."""
-    if not isinstance(mapping, GroupMapping) or not mapping.is_count:
-        return (), None
-    joins, rest = _split(mapping.find)
-    is_plain = len(joins) == 1 and not rest.depends_on_parent and len(joins[0].path) == 1
-    return (joins, rest) if is_plain else ((), None)
-
-
 def _read_join(source: Any) -> Join | None:
     """Read a join: `{f: {$fk: k}}`, also inside `$eq` or `$in`."""
     if not isinstance(source, Mapping) or len(source) != 1:
@@ -183,19 +179,18 @@ def build_projection(paths: Iterable[str]) -> dict[str, int] | None:
     needed = set(paths)
     if WHOLE in needed:
         return None
-    kept = {path for path in needed if not _is_covered(path, needed)}
+    # The database rejects `a` with `a.b`: only the path above counts.
+    kept = set()
+    for path in needed:
+        steps = path.split(".")
+        if not any(".".join(steps[:count]) in needed for count in range(1, len(steps))):
+            kept.add(path)
     if not kept:
         return {"_id": 1}
     projection = dict.fromkeys(sorted(kept), 1)
     if "_id" not in projection and not any(path.startswith("_id.") for path in kept):
         projection["_id"] = 0
     return projection
-
-
-def _is_covered(path: str, paths: set[str]) -> bool:
-    """Return whether a path above this one is included: the database rejects `a` with `a.b`."""
-    steps = path.split(".")
-    return any(".".join(steps[:count]) in paths for count in range(1, len(steps)))
 
 
 def add_paths(projection: Mapping[str, int] | None, paths: Iterable[str]) -> dict[str, int] | None:
