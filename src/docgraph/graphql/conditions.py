@@ -75,15 +75,15 @@ def list_served(indexes: Iterable[Index], pinned: frozenset[str]) -> frozenset[s
 def _list_leading(
     indexes: Iterable[Index], pinned: frozenset[str]
 ) -> Iterable[tuple[str, frozenset[str]]]:
-    found: dict[str, frozenset[str]] = {}
+    leading: dict[str, frozenset[str]] = {}
     for index in indexes:
         if not index.finds_all:
             continue
         for path, direction in index.keys:
-            found[path] = found.get(path, frozenset()) | _find_served(index, direction)
+            leading[path] = leading.get(path, frozenset()) | _find_served(index, direction)
             if path not in pinned:
                 break
-    return [(path, served) for path, served in found.items() if served]
+    return [(path, served) for path, served in leading.items() if served]
 
 
 def _find_served(index: Index, direction: Any) -> frozenset[str]:
@@ -107,9 +107,9 @@ def _is_entry_served(
     if key == "$text":
         return True
     if key == "$and":
-        return any(_is_served(one, prefix, leading) for one in value)
+        return any(_is_served(branch, prefix, leading) for branch in value)
     if key == "$or":
-        return all(_is_served(one, prefix, leading) for one in value)
+        return all(_is_served(branch, prefix, leading) for branch in value)
     if key[:1] == "$" or not isinstance(value, Mapping):
         return False
     path = f"{prefix}{key}"
@@ -177,12 +177,12 @@ def _read_entry(entry: Any, fields: Mapping[str, Any]) -> tuple[str, Any]:
         names = ", ".join(name for name, _ in given) or "none"
         raise BadWhere(f"needs exactly one field, and has {names}")
     ((name, value),) = given
-    own = fields[name]
+    target = fields[name]
     try:
-        if not isinstance(own, str):
-            return _read_entry(value, own)
+        if not isinstance(target, str):
+            return _read_entry(value, target)
         if value is None:
             raise BadWhere("must be ASC or DESC")
     except BadWhere as bad:
         raise bad.under(f".{name}") from None
-    return own, value
+    return target, value

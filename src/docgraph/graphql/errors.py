@@ -88,7 +88,7 @@ class GraphqlError:
 
 def find_locations(error: GraphQLError) -> Locations:
     """Return the positions in the query text of an error that graphql-core has found."""
-    return tuple((one.line, one.column) for one in error.locations or ())
+    return tuple((location.line, location.column) for location in error.locations or ())
 
 
 class FieldFailure(Exception):

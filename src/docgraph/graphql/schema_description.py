@@ -23,7 +23,6 @@ from graphql import (
     is_non_null_type,
     is_required_input_field,
     is_specified_directive,
-    is_type,
     print_type,
     specified_scalar_types,
     type_from_ast,
@@ -42,7 +41,6 @@ from docgraph.graphql.plan.plan_tree import (
     Introspection,
     LeafField,
     PlannedField,
-    Selection,
     TypenameField,
     UnmappedField,
 )
@@ -52,7 +50,10 @@ _MAX_SUGGESTED = 300
 
 def render_schema(schema: GraphQLSchema, limit: int) -> str:
     """Return the whole schema, or `Query` and the names of the other types if it is too long."""
-    whole = _print_all(schema)
+    # Queries first; scalars and directives, which are the same in every app, last.
+    types = sorted(_own_types(schema), key=lambda type_: isinstance(type_, GraphQLScalarType))
+    directives = [each for each in schema.directives if not is_specified_directive(each)]
+    whole = "\n\n".join([*map(print_type, types), *map(print_directive, directives)])
     if len(whole.encode()) <= limit:
         return whole
     head = (
@@ -60,7 +61,7 @@ def render_schema(schema: GraphQLSchema, limit: int) -> str:
         "# ask for those you need by name, or search for fields.\n\n"
     )
     others = [type_ for type_ in _own_types(schema) if type_.name != "Query"]
-    names = "\n".join(_introduce(type_) for type_ in others[:_MAX_SUGGESTED])
+    names = "\n".join(map(_introduce, others[:_MAX_SUGGESTED]))
     more = len(others) - _MAX_SUGGESTED
     if more > 0:
         names += f"\n# … and {more} more"
@@ -70,23 +71,16 @@ def render_schema(schema: GraphQLSchema, limit: int) -> str:
 
 def render_types(schema: GraphQLSchema, names: Collection[str], limit: int) -> str:
     """Return these types; a hidden type is as unknown as one that does not exist."""
-    known = {type_.name: type_ for type_ in _own_types(schema)}
+    types = {type_.name: type_ for type_ in _own_types(schema)}
     for name in names:
-        if name not in known:
+        if name not in types:
             raise OperationRefused.because(f"Unknown type '{name}'.", "invalid-query")
-    return _shorten("\n\n".join(print_type(known[name]) for name in dict.fromkeys(names)), limit)
-
-
-def _print_all(schema: GraphQLSchema) -> str:
-    """Print queries first; scalars and directives, which are the same in every app, last."""
-    types = sorted(_own_types(schema), key=lambda one: isinstance(one, GraphQLScalarType))
-    directives = [one for one in schema.directives if not is_specified_directive(one)]
-    return "\n\n".join([*map(print_type, types), *map(print_directive, directives)])
+    return _shorten("\n\n".join(print_type(types[name]) for name in dict.fromkeys(names)), limit)
 
 
 def _own_types(schema: GraphQLSchema) -> Iterator[GraphQLNamedType]:
     """Yield `Query` first, then the types in the author's order."""
-    for name, type_ in sorted(schema.type_map.items(), key=lambda one: one[0] != "Query"):
+    for name, type_ in sorted(schema.type_map.items(), key=lambda entry: entry[0] != "Query"):
         if name not in introspection_types and name not in specified_scalar_types:
             yield type_
 
@@ -128,13 +122,17 @@ _PLAIN_OUTPUTS: Final[dict[str, JsonSchema]] = {
 
 def describe_variables(plan: Plan) -> JsonSchema:
     """Return an object schema with a property for each variable."""
-    found: dict[str, JsonSchema] = {}
+    definitions: dict[str, JsonSchema] = {}
     properties: dict[str, JsonSchema] = {}
     required: list[str] = []
     for definition in plan.operation.variable_definitions or ():
         name = definition.variable.name.value
         type_: Any = type_from_ast(plan.app.schema, definition.type)
-        properties[name] = {**_describe_input(type_, found), **_find_text(plan, name)}
+        properties[name] = _describe_input(type_, definitions)
+        # Described as the argument that the variable is first used for.
+        usages = _find_usages(plan.operation.selection_set, plan.app.schema.query_type, name)
+        if text := next((usage.description for usage in usages if usage.description), None):
+            properties[name] = {**properties[name], "description": text}
         if definition.default_value is not None:
             default = value_from_ast_untyped(definition.default_value)
             properties[name] = {**properties[name], "default": default}
@@ -146,15 +144,7 @@ def describe_variables(plan: Plan) -> JsonSchema:
         "required": required,
         "additionalProperties": False,
     }
-    return {**schema, "$defs": found} if found else schema
-
-
-def _find_text(plan: Plan, name: str) -> JsonSchema:
-    """Return the description of the argument that the variable is first used for."""
-    for usage in _find_usages(plan.operation.selection_set, plan.app.schema.query_type, name):
-        if usage.description:
-            return {"description": usage.description}
-    return {}
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def _find_usages(selections: SelectionSetNode, type_: Any, name: str) -> Iterator[GraphQLArgument]:
@@ -172,44 +162,39 @@ def _find_usages(selections: SelectionSetNode, type_: Any, name: str) -> Iterato
             yield from _find_usages(node.selection_set, field.type, name)
 
 
-def _describe_input(type_: GraphQLInputType, found: dict[str, JsonSchema]) -> JsonSchema:
+def _describe_input(type_: GraphQLInputType, definitions: dict[str, JsonSchema]) -> JsonSchema:
     if is_non_null_type(type_):
-        return _describe_named_input(type_.of_type, found)
-    return {"anyOf": [_describe_named_input(type_, found), {"type": "null"}]}
+        return _describe_named_input(type_.of_type, definitions)
+    return {"anyOf": [_describe_named_input(type_, definitions), {"type": "null"}]}
 
 
-def _describe_named_input(type_: GraphQLInputType, found: dict[str, JsonSchema]) -> JsonSchema:
+def _describe_named_input(
+    type_: GraphQLInputType, definitions: dict[str, JsonSchema]
+) -> JsonSchema:
     if is_list_type(type_):
-        return {"type": "array", "items": _describe_input(type_.of_type, found)}
+        return {"type": "array", "items": _describe_input(type_.of_type, definitions)}
     if isinstance(type_, GraphQLEnumType):
         return _with_text({"type": "string", "enum": list(type_.values)}, type_)
     if isinstance(type_, GraphQLInputObjectType):
-        if type_.name not in found:
-            found[type_.name] = {}  # ends the recursion for a type that contains itself
-            found[type_.name] = _describe_object(type_, found)
+        if type_.name not in definitions:
+            definitions[type_.name] = {}  # ends the recursion for a type that contains itself
+            fields = type_.fields.items()
+            schema: JsonSchema = {
+                "type": "object",
+                "properties": {
+                    name: _describe_input(field.type, definitions) for name, field in fields
+                },
+                "required": [name for name, field in fields if is_required_input_field(field)],
+                "additionalProperties": False,
+            }
+            definitions[type_.name] = _with_text(schema, type_)
         return {"$ref": f"#/$defs/{type_.name}"}
-    assert is_type(type_)  # noqa: S101 - a scalar
-    name: str = getattr(type_, "name", "")
-    known = _INPUTS.get(name)
-    return {**known} if known is not None else _describe_scalar(type_, name)
-
-
-def _describe_object(type_: GraphQLInputObjectType, found: dict[str, JsonSchema]) -> JsonSchema:
-    fields = type_.fields.items()
-    required = [name for name, field in fields if is_required_input_field(field)]
-    schema: JsonSchema = {
-        "type": "object",
-        "properties": {name: _describe_input(field.type, found) for name, field in fields},
-        "required": required,
-        "additionalProperties": False,
-    }
-    return _with_text(schema, type_)
-
-
-def _describe_scalar(type_: Any, name: str) -> JsonSchema:
+    assert isinstance(type_, GraphQLScalarType)  # noqa: S101 - no other type is left
+    if type_.name in _INPUTS:
+        return {**_INPUTS[type_.name]}
     text = (type_.description or "").strip().splitlines()
-    described = {"description": f"{name}: {text[0]}" if text else name}
-    return {**described, **(SCALARS[name].input_schema if name in SCALARS else {})}
+    described = {"description": f"{type_.name}: {text[0]}" if text else type_.name}
+    return {**described, **(SCALARS[type_.name].input_schema if type_.name in SCALARS else {})}
 
 
 def _with_text(schema: JsonSchema, type_: GraphQLNamedType) -> JsonSchema:
@@ -218,25 +203,25 @@ def _with_text(schema: JsonSchema, type_: GraphQLNamedType) -> JsonSchema:
 
 def describe_result(plan: Plan) -> JsonSchema:
     """Return the schema of `data`, as the selections say; a condition makes a field optional."""
-    known = _KnownSelections(is_plain=plan.app.app.mode is JsonMode.GRAPHQL_PLAIN)
-    return _describe_block(plan.widest_tree().block, known)
+    described = _DescribedSelections(is_plain=plan.app.app.mode is JsonMode.GRAPHQL_PLAIN)
+    return _describe_block(plan.widest_tree().block, described)
 
 
 @dataclass(slots=True)
-class _KnownSelections:
+class _DescribedSelections:
     """The schemas of selections that were described already."""
 
     is_plain: bool
     schemas: dict[int, JsonSchema] = field(default_factory=dict)
 
 
-def _describe_block(block: Block, known: _KnownSelections) -> JsonSchema:
-    properties = {field.key: _describe_field(field, known) for field in block.fields}
+def _describe_block(block: Block, described: _DescribedSelections) -> JsonSchema:
+    properties = {field.key: _describe_field(field, described) for field in block.fields}
     required = [field.key for field in block.fields if field.key not in block.notes]
     return {"type": "object", "properties": properties, "required": required}
 
 
-def _describe_field(field: PlannedField, known: _KnownSelections) -> JsonSchema:
+def _describe_field(field: PlannedField, described: _DescribedSelections) -> JsonSchema:
     match field:
         case TypenameField():
             return {"type": "string"}
@@ -245,26 +230,18 @@ def _describe_field(field: PlannedField, known: _KnownSelections) -> JsonSchema:
         case Introspection():
             return {"type": ["object", "null"]}
     if isinstance(field, LeafField) or field.selection is None:
-        return _wrap(field.type, _describe_value(field.type, is_plain=known.is_plain))
-    return _wrap(field.type, _describe_selection(field.selection, known))
-
-
-def _describe_selection(selection: Selection, known: _KnownSelections) -> JsonSchema:
-    schema = known.schemas.get(id(selection))
+        named = get_named_type(field.type)
+        if isinstance(named, GraphQLEnumType):
+            return _wrap(field.type, {"type": "string", "enum": list(named.values)})
+        plain = _PLAIN_OUTPUTS.get(named.name) if described.is_plain else None
+        value = plain or _OUTPUTS.get(named.name, {"description": named.name})
+        return _wrap(field.type, value)
+    schema = described.schemas.get(id(field.selection))
     if schema is None:
-        blocks = [_describe_block(block, known) for block in selection.blocks.values()]
+        blocks = [_describe_block(block, described) for block in field.selection.blocks.values()]
         schema = blocks[0] if len(blocks) == 1 else {"anyOf": blocks} if blocks else {}
-        known.schemas[id(selection)] = schema
-    return schema
-
-
-def _describe_value(type_: Any, *, is_plain: bool) -> JsonSchema:
-    while hasattr(type_, "of_type"):
-        type_ = type_.of_type
-    if isinstance(type_, GraphQLEnumType):
-        return {"type": "string", "enum": list(type_.values)}
-    own = _PLAIN_OUTPUTS.get(type_.name) if is_plain else None
-    return own or _OUTPUTS.get(type_.name, {"description": type_.name})
+        described.schemas[id(field.selection)] = schema
+    return _wrap(field.type, schema)
 
 
 def _wrap(type_: Any, inner: JsonSchema) -> JsonSchema:

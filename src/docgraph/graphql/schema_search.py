@@ -108,26 +108,18 @@ def search_schema(
 
 def find_purposes(view: VisibleApp) -> dict[str, str]:
     """Return the fields that count or group what is stored, by `Type.field`."""
-    return {
-        f"{type_name}.{name}": "count" if _is_count(mapping) else "group"
-        for type_name, fields in view.app.mappings.items()
-        for name, mapping in fields.items()
-        if isinstance(mapping, AggregationMapping) and (_is_count(mapping) or _is_group(mapping))
-    }
-
-
-def _is_count(mapping: AggregationMapping) -> bool:
-    """Return whether the field is the number of documents of a filter."""
-    return isinstance(mapping, GroupMapping) and mapping.is_count
-
-
-def _is_group(mapping: AggregationMapping) -> bool:
-    """Return whether the field has totals of groups."""
-    stages = mapping.stages.source
-    return isinstance(mapping, GroupMapping) or any(
-        isinstance(stage, dict) and "$group" in stage
-        for stage in (stages if isinstance(stages, list) else ())
-    )
+    purposes: dict[str, str] = {}
+    for type_name, fields in view.app.mappings.items():
+        for name, mapping in fields.items():
+            if isinstance(mapping, GroupMapping):
+                purposes[f"{type_name}.{name}"] = "count" if mapping.is_count else "group"
+            elif isinstance(mapping, AggregationMapping):
+                stages = mapping.stages.source
+                if isinstance(stages, list) and any(
+                    isinstance(stage, dict) and "$group" in stage for stage in stages
+                ):
+                    purposes[f"{type_name}.{name}"] = "group"
+    return purposes
 
 
 def score(words: Sequence[str], name: str, description: str) -> float:
@@ -141,15 +133,15 @@ def _match(wanted: Mapping[str, float], entry: _Entry, index: _Index | None) -> 
     """Return the best match of a word, or of one of its synonyms."""
     best = 0.0
     for word, share in wanted.items():
-        found = entry.weights.get(word, 0.0)
-        if not found and len(word) >= _SHORTEST_PREFIX:
+        weight = entry.weights.get(word, 0.0)
+        if not weight and len(word) >= _SHORTEST_PREFIX:
             alike = (
-                one
-                for key, one in entry.weights.items()
+                other
+                for key, other in entry.weights.items()
                 if len(key) >= _SHORTEST_PREFIX and (key.startswith(word) or word.startswith(key))
             )
-            found = max(alike, default=0.0) * _PARTIAL
-        best = max(best, found * share * (index.weigh(word) if index else 1.0))
+            weight = max(alike, default=0.0) * _PARTIAL
+        best = max(best, weight * share * (index.weigh(word) if index else 1.0))
     return best
 
 
@@ -178,8 +170,8 @@ def _collect(schema: GraphQLSchema) -> Iterator[_Entry]:
         if name in introspection_types or isinstance(type_, GraphQLScalarType):
             continue
         text = type_.description or ""
-        own = _combine((_NAME, find_words(name)), (_TEXT, find_words(text)))
-        yield _Entry(name, name, text, own, _TYPE)
+        weights = _combine((_NAME, find_words(name)), (_TEXT, find_words(text)))
+        yield _Entry(name, name, text, weights, _TYPE)
         inner: Mapping[str, Any] = {}
         if isinstance(type_, GraphQLObjectType | GraphQLInterfaceType | GraphQLInputObjectType):
             inner = type_.fields
@@ -210,9 +202,9 @@ def _describe(parent: str, name: str, member: Any, about: Iterable[str]) -> _Ent
         if isinstance(returned, GraphQLEnumType):
             parts.append((_ARGUMENT, find_words(" ".join(returned.values))))
     if isinstance(member, GraphQLField) and member.args:
-        arguments = ", ".join(f"{key}: {one.type}" for key, one in member.args.items())
+        arguments = ", ".join(f"{key}: {argument.type}" for key, argument in member.args.items())
         signature = f"{place}({arguments}): {member.type}"
-        texts = (f"{key} {one.description or ''}" for key, one in member.args.items())
+        texts = (f"{key} {argument.description or ''}" for key, argument in member.args.items())
         parts.append((_ARGUMENT, find_words(" ".join(texts))))
     factor = (_ENTRY if parent == "Query" else 1.0) * _BREVITY ** len(find_words(name))
     return _Entry(place, signature, text, _combine(*parts), factor)
@@ -321,16 +313,16 @@ def stem(word: str) -> str:
 @lru_cache(maxsize=4_096)
 def expand(word: str) -> dict[str, float]:
     """Return the form of a word and those of its synonyms, each with its share."""
-    own = stem(word)
-    found = dict.fromkeys(_find_synonyms().get(own, ()), _SYNONYM)
-    return {**found, own: 1.0}
+    form = stem(word)
+    forms = dict.fromkeys(_find_synonyms().get(form, ()), _SYNONYM)
+    return {**forms, form: 1.0}
 
 
 @lru_cache(maxsize=1)
 def _find_synonyms() -> dict[str, tuple[str, ...]]:
-    found: dict[str, set[str]] = {}
+    synonyms: dict[str, set[str]] = {}
     for line in _SYNONYMS.strip().splitlines():
         forms = {stem(word) for word in line.split()}
         for form in forms:
-            found.setdefault(form, set()).update(forms)
-    return {form: tuple(sorted(others)) for form, others in found.items()}
+            synonyms.setdefault(form, set()).update(forms)
+    return {form: tuple(sorted(others)) for form, others in synonyms.items()}

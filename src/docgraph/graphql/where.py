@@ -81,11 +81,11 @@ def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledW
         return NO_CONDITION
     compiler = _Compiler(spec)
     try:
-        found = compiler.compile(value, 0)
+        filter_ = compiler.compile(value, 0)
     except BadWhere as bad:
         raise bad.located("where", "bad-where") from None
     return CompiledWhere(
-        MATCH_NOTHING if found is None else found, compiler.nearest, compiler.is_search
+        MATCH_NOTHING if filter_ is None else filter_, compiler.nearest, compiler.is_search
     )
 
 
@@ -112,32 +112,35 @@ class _Compiler:
 
     def _compile_entry(self, name: str, part: Any, depth: int) -> Filter | None:
         try:
-            own = self._spec.fields.get(name)
-            if own is not None:
-                return self._compile_field(own, "", part, is_top=not depth)
+            declared = self._spec.fields.get(name)
+            if declared is not None:
+                return self._compile_field(declared, "", part, is_top=not depth)
             if name == SEARCH:
                 return self._compile_search(part, depth)
             if name == "not":
-                return _negate(self.compile(part, depth + 1))
+                inner = self.compile(part, depth + 1)
+                if not inner:  # what always matches, negated, and what never does
+                    return {} if inner is None else None
+                return {"$nor": [inner]}
             branches = self._compile_branches(part, depth)
         except BadWhere as bad:
             raise bad.under(f".{name}") from None
         if name == "and":
             return _join(branches)
-        possible = [one for one in branches if one is not None]
+        possible = [branch for branch in branches if branch is not None]
         if not possible or {} in possible:
             return {} if possible else None
         return possible[0] if len(possible) == 1 else {"$or": possible}
 
     def _compile_branches(self, parts: Sequence[Any], depth: int) -> list[Filter | None]:
-        found: list[Filter | None] = []
+        branches: list[Filter | None] = []
         self._spend(len(parts))
         for number, part in enumerate(parts):
             try:
-                found.append(self.compile(part, depth + 1))
+                branches.append(self.compile(part, depth + 1))
             except BadWhere as bad:
                 raise bad.under(f"[{number}]") from None
-        return found
+        return branches
 
     def _compile_search(self, text: str, depth: int) -> Filter:
         if depth:
@@ -155,25 +158,27 @@ class _Compiler:
             raise BadWhere(f"{name} cannot be combined with another search or nearestFirst")
 
     def _compile_field(
-        self, own: WhereField, prefix: str, value: Mapping[str, Any], *, is_top: bool
+        self, declared: WhereField, prefix: str, value: Mapping[str, Any], *, is_top: bool
     ) -> Filter | None:
         """Return the conditions on a field, or on the fields of an embedded object."""
-        path = f"{prefix}{own.path}"
-        found: list[Filter | None] = []
+        path = f"{prefix}{declared.path}"
+        conditions: list[Filter | None] = []
         for name, operand in value.items():
             try:
-                if own.is_list and name != "near":
-                    found.append(self._compile_list(own, prefix, name, operand))
+                if declared.is_list and name != "near":
+                    conditions.append(self._compile_list(declared, prefix, name, operand))
                 else:
-                    found.append(self._compile_condition(own, path, name, operand, is_top))
+                    conditions.append(
+                        self._compile_condition(declared, path, name, operand, is_top)
+                    )
             except BadWhere as bad:
                 raise bad.under(f".{name}") from None
-        return _join(found)
+        return _join(conditions)
 
     def _compile_condition(
-        self, own: WhereField, path: str, name: str, operand: Any, is_top: bool
+        self, declared: WhereField, path: str, name: str, operand: Any, is_top: bool
     ) -> Filter | None:
-        inner = own.fields.get(name)
+        inner = declared.fields.get(name)
         if inner is not None:
             if operand is None:
                 return {}
@@ -186,20 +191,22 @@ class _Compiler:
         self._spend_text(operand)
         return _CONDITIONS[name](self, path, operand)
 
-    def _compile_list(self, own: WhereField, prefix: str, name: str, operand: Any) -> Filter | None:
+    def _compile_list(
+        self, declared: WhereField, prefix: str, name: str, operand: Any
+    ) -> Filter | None:
         """Return the condition on a list, or that one of its objects satisfies all conditions."""
-        if own.fields and name == "any":
+        if declared.fields and name == "any":
             if operand is None:
                 return {}
-            element = WhereField("", fields=own.fields)
+            element = WhereField("", fields=declared.fields)
             inner = self._compile_field(element, "", operand, is_top=False)
-            return None if inner is None else match_object(prefix, own.path, inner)
+            return None if inner is None else match_object(prefix, declared.path, inner)
         self._spend(1)
         if name == "exists":
-            return match_list(prefix, own.path, _read_flag(operand))
+            return match_list(prefix, declared.path, _read_flag(operand))
         self._spend_text(operand)
         kinds = _list_kinds([operand]) if name == "has" else self._read_list(operand)
-        return match_element(prefix, own.path, kinds) if kinds else None
+        return match_element(prefix, declared.path, kinds) if kinds else None
 
     def _compile_near(self, path: str, value: Any, is_top: bool) -> Filter:
         if value is None:
@@ -311,9 +318,9 @@ def _measure(value: Any) -> int:
 def _list_kinds(values: Sequence[Any]) -> list[Any]:
     """Return the stored values that may be meant: those of an `ID` or `UUID` have several kinds."""
     return [
-        one
+        kind
         for value in values
-        for one in (value.candidates if isinstance(value, SeveralKinds) else (value,))
+        for kind in (value.candidates if isinstance(value, SeveralKinds) else (value,))
     ]
 
 
@@ -325,12 +332,6 @@ def _exclude(path: str, values: list[Any]) -> Filter:
         case {"$in": list(several)}:
             return {path: {"$nin": several}}
     return {"$nor": [condition]}
-
-
-def _negate(filter_: Filter | None) -> Filter | None:
-    if filter_ is None:
-        return {}
-    return {"$nor": [filter_]} if filter_ else None
 
 
 def _read_flag(value: Any) -> bool:
