@@ -115,7 +115,7 @@ class Apps:
         """Return the served definitions by URI; some may turn out to be invalid when compiled."""
         if not self._config.app_cache_enabled:
             definitions = StoredDefinitions(by_id=self._config.serve_by_id)
-            definitions.put([build_entry(one) for one in await self._read({}, _MAX_APPS)])
+            definitions.put([build_entry(document) for document in await self._read({}, _MAX_APPS)])
             return definitions.served()
         await self._follow()
         if not self._complete:
@@ -208,9 +208,9 @@ class Apps:
 
     async def _load_claimants(self, uri: str) -> None:
         """Load the app at its first request; keep a newer version that was loaded meanwhile."""
-        found = await self._read_claimants(uri)
+        claimants = (await self._read_claimants(uri)).entries()
         self._definitions.put(
-            [one for one in found.entries() if self._definitions.entry(one.key) is None]
+            [entry for entry in claimants if self._definitions.entry(entry.key) is None]
         )
         self._emit_collisions(self._definitions)
         self._announce()
@@ -231,10 +231,7 @@ class Apps:
     async def _revalidate(self) -> None:
         if self.eager and not self._complete:
             await self._load_all()
-        else:
-            await self._revalidate_held()
-
-    async def _revalidate_held(self) -> None:
+            return
         started = time.perf_counter()
         generation = self._generations.read("apps")
         held = self._definitions.etags()
@@ -244,14 +241,10 @@ class Apps:
             else {"_id": {"$in": [entry.id for entry in self._definitions.entries()]}}
         )
         stored = await self._read(filter, _MAX_APPS, projection={"_id": 1, "_etag": 1})
-        etags = {build_key(one["_id"]): spell_etag(one.get("_etag")) for one in stored}
-        changed = [
-            one["_id"]
-            for one in stored
-            # Without an ETag, only the document itself shows a change.
-            if etags[build_key(one["_id"])] is None
-            or held.get(build_key(one["_id"]), "") != etags[build_key(one["_id"])]
-        ]
+        etags = {build_key(each["_id"]): spell_etag(each.get("_etag")) for each in stored}
+        ids = {build_key(each["_id"]): each["_id"] for each in stored}
+        # Without an ETag, only the document itself shows a change.
+        changed = [ids[key] for key, etag in etags.items() if etag is None or held.get(key) != etag]
         if changed:
             documents = await self._read({"_id": {"$in": changed}}, _MAX_APPS)
             self._put([build_entry(document) for document in documents])
@@ -261,9 +254,9 @@ class Apps:
 
     async def _reload_ids(self, ids: Sequence[Any]) -> None:
         documents = await self._read({"_id": {"$in": list(ids)}}, max(len(ids), 1))
-        found = [build_entry(document) for document in documents]
-        self._drop({build_key(id) for id in ids} - {entry.key for entry in found})
-        self._put(found)
+        entries = [build_entry(document) for document in documents]
+        self._drop({build_key(id) for id in ids} - {entry.key for entry in entries})
+        self._put(entries)
         self._emit_collisions(self._definitions)
 
     async def _read_claimants(self, uri: str) -> StoredDefinitions:
@@ -370,6 +363,6 @@ class Apps:
             text = f"another app, whose _id is lower, claims /{claim}"
             emit(AppInvalid(key.partition(":")[2], (text,)))
         is_part = definitions is not self._definitions
-        known = self._emitted.items()
-        others = {key: one for key, one in known if is_part and not definitions.entry(key)}
+        emitted = self._emitted.items()
+        others = {key: uri for key, uri in emitted if is_part and not definitions.entry(key)}
         self._emitted = {**others, **definitions.collisions}

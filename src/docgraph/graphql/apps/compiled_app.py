@@ -76,13 +76,15 @@ class App:
     @cached_property
     def operations_by_name(self) -> Mapping[str, DeclaredOperation]:
         """The operations that are stored with the app (persisted queries), by name."""
-        return {one.name: one for one in self.definition.operations}
+        return {operation.name: operation for operation in self.definition.operations}
 
     @cached_property
     def operations_by_digest(self) -> Mapping[str, DeclaredOperation]:
         """The stored operations by the SHA-256 of their texts; of equal texts the first one."""
         operations = reversed(self.definition.operations)
-        return {digest: one for one in operations for digest in one.find_digests()}
+        return {
+            digest: operation for operation in operations for digest in operation.find_digests()
+        }
 
     def kept_variant(self, mode: JsonMode) -> App | None:
         """Return the app with results in this mode, or None: building one takes long."""
@@ -91,13 +93,13 @@ class App:
     def build_variant(self, mode: JsonMode) -> App:
         """Return the same app with results in another mode; built once."""
         with self._lock:
-            found = self.kept_variant(mode)
-            if found is None:
+            variant = self.kept_variant(mode)
+            if variant is None:
                 schema = extend_base(self.document, mode, assume_valid=True)
                 schema = declare_live(schema, is_declared=bool(self.definition.live))
                 _store_enums(schema, self.enums)
-                found = self._variants[mode] = replace(self, schema=schema, mode=mode)
-        return found
+                variant = self._variants[mode] = replace(self, schema=schema, mode=mode)
+        return variant
 
     @cached_property
     def _all_roles(self) -> frozenset[str]:
@@ -126,17 +128,15 @@ class App:
         with self._lock:  # all threads must share one view: plans are cached with it
             view = self._views.get(key)
             if view is None:
-                view = VisibleApp(self, self._schema_for(key), key)
+                hidden, schema = self.visibility.hidden_from(key), self.schema
+                if hidden:
+                    follows = self.visibility.follows
+                    schema = build_visible_schema(self.document, schema, hidden, self.mode, follows)
+                    _store_enums(schema, self.enums)
+                schema = declare_live(schema, is_declared=self.definition.has_live(key))
+                view = VisibleApp(self, schema, key)
                 self._views.put(key, view)
         return view
-
-    def _schema_for(self, roles: frozenset[str]) -> GraphQLSchema:
-        hidden, schema = self.visibility.hidden_from(roles), self.schema
-        if hidden:
-            follows = self.visibility.follows
-            schema = build_visible_schema(self.document, schema, hidden, self.mode, follows)
-            _store_enums(schema, self.enums)
-        return declare_live(schema, is_declared=self.definition.has_live(roles))
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +257,9 @@ def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRo
     for part in list_fields(schema):
         row = VisibilityRow(part, {role: part in visible for role, visible in seen.items()})
         is_argument = len(part) > 2  # noqa: PLR2004 - type and field
-        if not is_argument or any(part[:2] in one and part not in one for one in seen.values()):
+        if not is_argument or any(
+            part[:2] in visible and part not in visible for visible in seen.values()
+        ):
             yield row
     for use in find_hidden_uses(schema, app.mappings, visibility):
         if any(use.is_leak(visible) for visible in seen.values()):
@@ -267,7 +269,7 @@ def cross(app: App, roles: Iterable[str] | None = None) -> Iterator[VisibilityRo
 
 def list_fields(schema: GraphQLSchema) -> Iterator[SchemaPart]:
     """Yield the fields of every object and input type, each with its arguments."""
-    for part, _ in sorted(list_parts(schema), key=lambda one: one[0][0]):
+    for part, _ in sorted(list_parts(schema), key=lambda entry: entry[0][0]):
         type_ = schema.type_map[part[0]]
         if type_.ast_node is not None and not isinstance(type_, GraphQLInterfaceType):
             yield part

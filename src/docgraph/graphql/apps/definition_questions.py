@@ -50,25 +50,25 @@ async def _find_missing(reports: Sequence[Report], store: Store) -> Answers:
     """Return the answers about collections."""
     wanted: dict[str, dict[str, Namespace]] = {}
     for report in reports:
-        names = (one for one in report.questions if isinstance(one, Namespace))
-        for one in islice(names, MAX_ASKED):
-            wanted.setdefault(one.db, {})[one.collection] = replace(one, where="")
+        names = (question for question in report.questions if isinstance(question, Namespace))
+        for name in islice(names, MAX_ASKED):
+            wanted.setdefault(name.db, {})[name.collection] = replace(name, where="")
     answers: Answers = {}
     for db, questions in wanted.items():
         existing = await store.stats.find_existing(db, list(questions))
         present = set(questions) if existing is None else set(existing)
-        answers |= {one: None if name in present else one for name, one in questions.items()}
+        answers |= {asked: None if name in present else asked for name, asked in questions.items()}
     return answers
 
 
 async def _resolve(report: Report, store: Store, settings: Graphql, asked: Answers) -> Report:
     refused: list[Question] = []
     room = MAX_ASKED
-    parts = [one for one in report.questions if isinstance(one, StagePart) and one.is_alone]
+    parts = [part for part in report.questions if isinstance(part, StagePart) and part.is_alone]
     if not report.errors:
-        place, stages = (settings.db, settings.collection), [one.stage for one in parts]
-        found = await store.trials.find_refused(stages[:MAX_ASKED], place)
-        refused += [parts[number] for number in found]
+        place, stages = (settings.db, settings.collection), [part.stage for part in parts]
+        refused_parts = await store.trials.find_refused(stages[:MAX_ASKED], place)
+        refused += [parts[number] for number in refused_parts]
     for question in report.questions:
         if isinstance(question, StagePart):
             continue
@@ -88,31 +88,22 @@ async def _check_question(question: Question, store: Store, settings: Graphql) -
     """Return the question with the finding of the database; None if it has none."""
     match question:
         case IndexedFields():
-            return None if await _is_indexed(question, store) else question
+            # Collections to come may get an index that begins with the path.
+            try:
+                indexes = await store.stats.indexes(question.db, question.collection)
+            except DocgraphError:
+                return None  # a name that cannot be is an error of its own
+            is_valid = indexes is None or question.path in list_served(indexes, question.pinned)
+            return None if is_valid else question
         case Ordering(db=db, collection=collection):
-            return await _check_order_index(question, (db, collection), store)
+            sort = dict(question.sort)
+            try:
+                advice = await advise_index(store.stats, (db, collection), sort, question.pinned)
+            except DocgraphError:
+                return None  # as above
+            return replace(question, advice=advice) if advice else None
         case UnknownOperator():
             place = (settings.db, settings.collection)
             is_refused = await store.trials.refuses_operator(question.name, question.kind, place)
             return question if is_refused else None
     return None
-
-
-async def _is_indexed(question: IndexedFields, store: Store) -> bool:
-    """Return whether an index begins with the path; collections to come may get one."""
-    try:
-        indexes = await store.stats.indexes(question.db, question.collection)
-    except DocgraphError:
-        return True  # a name that cannot be is an error of its own
-    return indexes is None or question.path in list_served(indexes, question.pinned)
-
-
-async def _check_order_index(
-    question: Ordering, place: tuple[str, str], store: Store
-) -> Question | None:
-    try:
-        sort = dict(question.sort)
-        advice = await advise_index(store.stats, place, sort, question.pinned)
-    except DocgraphError:
-        return None  # a name that cannot be is an error of its own
-    return replace(question, advice=advice) if advice else None

@@ -106,14 +106,13 @@ class Drafts:
         """Return what storing the definition would change, apart from its `_etag`."""
         place = Resource(ResourceType.COLLECTION, self._settings.db, self._settings.collection)
         read = Read(filter={"_id": {"$eq": document["_id"]}}, limit=1)
-        found = await self._store.reads.read(place, read, deadline=deadline)
-        stored, wanted = (_without_etag(one) for one in (found[0] if found else {}, document))
+        documents = await self._store.reads.read(place, read, deadline=deadline)
+        stored, wanted = (
+            {key: value for key, value in each.items() if key != "_etag"}
+            for each in (documents[0] if documents else {}, document)
+        )
         json_mode = self._settings.json_mode
         return await run_blocking(self._lane, find_change, stored, wanted, json_mode)
-
-
-def _without_etag(document: Document) -> Document:
-    return {key: value for key, value in document.items() if key != "_etag"}
 
 
 URIS = "_uris"
@@ -172,19 +171,23 @@ class DefinitionChecker(OnDefinitions):
         taken: set[str] = set()
         transaction = transaction_of(exchange)
         documents = [{"_id": ObjectId(), **document} for document in write.documents]
-        inspections = [await self.drafts.inspect(_without_uris(one)) for one in documents]
-        reports = await self.drafts.resolve_all([one.report for one in inspections])
-        found = zip(documents, inspections, reports, strict=True)
-        for index, (document, inspection, report) in enumerate(found):
+        inspections = [await self.drafts.inspect(_without_uris(each)) for each in documents]
+        reports = await self.drafts.resolve_all([each.report for each in inspections])
+        inspected = zip(documents, inspections, reports, strict=True)
+        for index, (document, inspection, report) in enumerate(inspected):
             place = f" in document at index position {index}" if len(documents) > 1 else ""
             findings = _reject_errors(report, place)
             prepared = _prepare(document, inspection.definition.uri)
             await self._reject_collision(prepared, taken, place, transaction)
-            warnings += map(_show, findings)
+            warnings += [f"{each} ({each.hint})" if each.hint else str(each) for each in findings]
             taken.update(prepared[URIS])
             checked.append(prepared)
         if write.kind is WriteKind.INSERT:
-            await self._reject_existing([one["_id"] for one in checked], transaction)
+            # Before the first of several documents is inserted (decision 4).
+            ids = [document["_id"] for document in checked]
+            existing = await self._find_stored({"_id": {"$in": ids}}, transaction)
+            if existing:
+                raise Conflict(f"there is a GraphQL app {existing[0]['_id']!s} already")
         return replace(write, documents=tuple(checked), warnings=(*write.warnings, *warnings))
 
     async def _reject_collision(
@@ -192,25 +195,19 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         """Reject a URI that another app claims, even one that was stored without `_uris`."""
         claims = document[URIS]
-        written = [spelling for one in claims for spelling in spell_uri(one)]
+        written = [spelling for claim in claims for spelling in spell_uri(claim)]
         claimed = [
             {URIS: {"$in": claims}},
             {"_id": {"$in": claims}},
             {"descriptor.uri": {"$in": written}},
         ]
         filter = {"$or": claimed, "_id": {"$ne": document["_id"]}}
-        found = await self._find_stored(filter, transaction)
-        if found or taken.intersection(claims):
+        others = await self._find_stored(filter, transaction)
+        if others or taken.intersection(claims):
             raise Conflict(
                 f"URI collision{place}: another GraphQL app is already accessible at /{claims[-1]}",
                 hint="choose another `_id` or `descriptor.uri`",
             )
-
-    async def _reject_existing(self, ids: list[Any], transaction: Transaction | None) -> None:
-        """Reject ids that exist before the first of several documents is inserted (decision 4)."""
-        found = await self._find_stored({"_id": {"$in": ids}}, transaction)
-        if found:
-            raise Conflict(f"there is a GraphQL app {found[0]['_id']!s} already")
 
     async def _find_stored(
         self, filter: Document, transaction: Transaction | None
@@ -238,7 +235,7 @@ def _reject_errors(report: Report, place: str) -> Sequence[Finding]:
             f"Wrong GraphQL App definition{place}: {report.errors[0].where}: "
             f"{report.errors[0].what}",
             hint=report.errors[0].hint,
-            details=[f"{one.where}: {one.what}" for one in report.errors],
+            details=[f"{error.where}: {error.what}" for error in report.errors],
         )
     return report.warnings
 
@@ -249,10 +246,6 @@ def _prepare(document: Document, uri: str) -> Document:
     stored.setdefault("_etag", ObjectId())
     stored[URIS] = find_claims(document["_id"], uri)
     return stored
-
-
-def _show(warning: Finding) -> str:
-    return f"{warning} ({warning.hint})" if warning.hint else str(warning)
 
 
 def _hide_ours(store: Store, graphql: Graphql) -> RevealKey:
@@ -304,6 +297,6 @@ class DefinitionReader(OnDefinitions):
     ) -> list[Document]:
         """Return the documents without escapes and without docgraph's own properties."""
         return [
-            as_written({key: value for key, value in one.items() if key != URIS})
-            for one in documents
+            as_written({key: value for key, value in document.items() if key != URIS})
+            for document in documents
         ]

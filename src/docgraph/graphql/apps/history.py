@@ -131,13 +131,13 @@ class History:
 
     async def find_head(self, key: str) -> Version | None:
         """Return the latest version of an app, without its text."""
-        found = await self._find(_range(key), 1, _ALL_BUT_TEXT, order=-1)
-        return found[0] if found else None
+        versions = await self._find(_range(key), 1, _ALL_BUT_TEXT, order=-1)
+        return versions[0] if versions else None
 
     async def _find(
         self, filter: Document, limit: int, projection: Document | None, order: int = 1
     ) -> list[Version]:
-        found = await self._store.reads.find(
+        documents = await self._store.reads.find(
             self._settings.db,
             HISTORY_STORE,
             filter,
@@ -146,7 +146,9 @@ class History:
             limit=limit,
             deadline=Deadline.after_ms(_LIMIT_MS),
         )
-        return [version for one in found if (version := _read_version(one)) is not None]
+        return [
+            version for document in documents if (version := _read_version(document)) is not None
+        ]
 
     async def record(
         self, id: Any, by: str = DATABASE, etags: Collection[str] | None = None
@@ -178,7 +180,7 @@ class History:
     async def find_deleted(self) -> list[Any]:
         """Return the ids of apps that are no longer stored and whose deletion is not recorded."""
         heads = find_heads(await self.list_all())
-        living = {key: one.app for key, one in heads.items() if not one.is_deletion}
+        living = {key: head.app for key, head in heads.items() if not head.is_deletion}
         stored = await self._store.reads.find(
             self._settings.db,
             self._settings.collection,
@@ -187,8 +189,8 @@ class History:
             limit=_MAX_VERSIONS,
             deadline=Deadline.after_ms(_LIMIT_MS),
         )
-        there = {build_key(one["_id"]) for one in stored}
-        return [app for key, app in living.items() if key not in there]
+        present = {build_key(document["_id"]) for document in stored}
+        return [app for key, app in living.items() if key not in present]
 
     async def _read_definition(self, id: Any) -> Document | None:
         return await self._store.reads.find_one(
@@ -257,7 +259,7 @@ class History:
             find_excess(versions, self._settings.history_versions, self._settings.history_size)
         )
         if gone:
-            ids = [{"app": one.key, "n": one.number} for one in gone]
+            ids = [{"app": version.key, "n": version.number} for version in gone]
             filter = {"_id": {"$in": ids}}
             await self._write(Write(WriteKind.DELETE, filter=filter, many=True))
 
@@ -268,25 +270,27 @@ def find_excess(versions: Sequence[Version], most: int, size: int) -> Iterator[V
     The latest version of a stored app stays: without it, the app would be recorded as new.
     """
     by_app: defaultdict[str, list[Version]] = defaultdict(list)
-    for one in versions:
-        by_app[one.key].append(one)
+    for version in versions:
+        by_app[version.key].append(version)
     kept: list[Version] = []
-    for of_one in by_app.values():
-        yield from of_one[: -most or None]
-        kept += of_one[-most:]
-    staying = {id(one[-1]) for one in by_app.values() if not one[-1].is_deletion}
-    total = sum(one.size for one in kept)
-    for one in sorted(kept, key=lambda one: (one.at, one.number)):
+    for of_app in by_app.values():
+        yield from of_app[: -most or None]
+        kept += of_app[-most:]
+    staying = {id(of_app[-1]) for of_app in by_app.values() if not of_app[-1].is_deletion}
+    total = sum(version.size for version in kept)
+    for version in sorted(kept, key=lambda version: (version.at, version.number)):
         if total <= size:
             return
-        if id(one) not in staying:
-            total -= one.size
-            yield one
+        if id(version) not in staying:
+            total -= version.size
+            yield version
 
 
 def find_heads(versions: Sequence[Version]) -> dict[str, Version]:
     """Return the latest version of each app."""
-    return {one.key: one for one in versions}  # the last version of an app has the highest number
+    return {
+        version.key: version for version in versions
+    }  # the last version of an app has the highest number
 
 
 def _range(key: str) -> Document:

@@ -99,7 +99,7 @@ class DefinitionHistorian(OnDefinitions):
         ids = _find_ids(write)
         if ids is None:
             ids = await self._history.find_deleted()
-        etags = {str(one["_etag"]) for one in write.documents if "_etag" in one}
+        etags = {str(document["_etag"]) for document in write.documents if "_etag" in document}
         for id in ids:
             await self._history.record(id, by, etags if write.documents else None)
         await self._history.prune()
@@ -173,8 +173,8 @@ class HistoryKeeper(Initializer):
         entries, is_all = await self._list()
         if self._heads is None:
             heads = find_heads(await self._history.list_all()).items()
-            self._heads = {key: one.digest for key, one in heads}
-            self._ids = {key: one.app for key, one in heads}
+            self._heads = {key: version.digest for key, version in heads}
+            self._ids = {key: version.app for key, version in heads}
         present = {entry.key: entry for entry in entries}
         changed = {
             key: entry.id
@@ -192,13 +192,13 @@ class HistoryKeeper(Initializer):
                 self._heads[key] = head.digest
         if changed:
             await self._history.prune()
-        self._digests = {key: one for key, one in self._digests.items() if key in present}
+        self._digests = {key: kept for key, kept in self._digests.items() if key in present}
 
     def _digest(self, entry: StoredDefinition) -> str:
-        known = self._digests.get(entry.key)
-        if known is None or known[0] is not entry:
-            known = self._digests[entry.key] = entry, digest_definition(entry.document)
-        return known[1]
+        kept = self._digests.get(entry.key)
+        if kept is None or kept[0] is not entry:
+            kept = self._digests[entry.key] = entry, digest_definition(entry.document)
+        return kept[1]
 
     async def _list(self) -> tuple[list[StoredDefinition], bool]:
         if self._settings.app_cache_enabled:
@@ -211,4 +211,4 @@ class HistoryKeeper(Initializer):
             deadline=Deadline.after_ms(_READ_MS),
             reveal=(self._marker,),
         )
-        return [build_entry(one) for one in documents], True
+        return [build_entry(document) for document in documents], True

@@ -226,7 +226,7 @@ class _PartialDefinition:
             self._add_exposing(parts)
             if not parts.report.errors and rules.faults == self._faults.keys():
                 is_usable = bool(parts.mappings.get("Query"))
-                faults = {place: str(one) for place, one in self._faults.items()}
+                faults = {place: str(fault) for place, fault in self._faults.items()}
                 done = replace(parts, faults=faults, problems=tuple(self._problems))
                 return done if is_usable else None
         return None
@@ -247,27 +247,24 @@ class _PartialDefinition:
         """Return a definition or extension without its faulty parts; None: nothing is left."""
         name = getattr(getattr(node, "name", None), "value", None)
         if isinstance(node, SchemaDefinitionNode | SchemaExtensionNode):
-            return self._cut_operations(node)
+            operations = node.operation_types or ()
+            kept = tuple(each for each in operations if each.operation is OperationType.QUERY)
+            if len(kept) == len(operations):
+                return node
+            self._problems.append(Finding("schema: operation types", _LEFT_OUT))
+            return replace(node, operation_types=kept) if kept else None
         if name in _OPERATIONS:
             self._problems.append(Finding(f"schema: {name}", _LEFT_OUT))
             return None
         if not isinstance(node, FIELD_OWNERS):
             return node
         fields = tuple(map(_cut_field, node.fields or ()))
-        cut = _drop_visible(node, node.directives)
+        cut = _drop_visible(node)
         if cut is node and all(map(is_, fields, node.fields or ())):
             return node
         self._unveiled.add(str(name))
         self._record((str(name),), Finding(f"schema: {name}", "its @visible is invalid"))
         return replace(cut, fields=fields)
-
-    def _cut_operations(self, node: SchemaDefinitionNode | SchemaExtensionNode) -> Any:
-        operations = node.operation_types or ()
-        kept = tuple(one for one in operations if one.operation is OperationType.QUERY)
-        if len(kept) == len(operations):
-            return node
-        self._problems.append(Finding("schema: operation types", _LEFT_OUT))
-        return replace(node, operation_types=kept) if kept else None
 
     def _add(self, errors: Sequence[Finding], schema: GraphQLSchema) -> bool:
         """Record the faulty fields and types; return whether every error is confined to one."""
@@ -295,8 +292,16 @@ class _PartialDefinition:
         if not self._faults or not (self._unveiled or parts.visibility.roles):
             return
         text = "it may show values of a field whose visibility is unknown"
-        for place in _find_exposing(parts):
-            self._record(place, Finding(f"mappings.{'.'.join(place)}", text))
+        for type_name, fields in parts.mappings.items():
+            for name, mapping in fields.items():
+                # It groups stored values, or searches in them.
+                if isinstance(mapping, GroupMapping) or (
+                    isinstance(mapping, QueryMapping)
+                    and mapping.where is not None
+                    and mapping.where.search
+                ):
+                    finding = Finding(f"mappings.{type_name}.{name}", text)
+                    self._record((type_name, name), finding)
 
 
 def _cut_field(field: Any) -> Any:
@@ -310,31 +315,32 @@ def _cut_field(field: Any) -> Any:
 
 def _cut_part(node: Any) -> Any:
     """Return a field or an argument without a faulty `@visible` of its own."""
-    own = [one for one in node.directives or () if one.name.value == VISIBLE.name]
-    is_faulty = len(own) > 1 or not all(map(_is_valid, own))
-    return _drop_visible(node, node.directives) if is_faulty else node
+    visible = [each for each in node.directives or () if each.name.value == VISIBLE.name]
+    is_faulty = len(visible) > 1 or not all(map(_is_valid, visible))
+    return _drop_visible(node) if is_faulty else node
 
 
-def _drop_visible(node: Any, directives: Iterable[Any] | None) -> Any:
-    kept = tuple(one for one in directives or () if one.name.value != VISIBLE.name)
-    return node if len(kept) == len(tuple(directives or ())) else replace(node, directives=kept)
+def _drop_visible(node: Any) -> Any:
+    directives = tuple(node.directives or ())
+    kept = tuple(each for each in directives if each.name.value != VISIBLE.name)
+    return node if len(kept) == len(directives) else replace(node, directives=kept)
 
 
 def _is_valid(directive: Any) -> bool:
     arguments = tuple(directive.arguments or ())
-    if [one.name.value for one in arguments] != ["roles"]:
+    if [argument.name.value for argument in arguments] != ["roles"]:
         return False
     return is_list_of_strings(arguments[0].value)
 
 
 def _find_place(where: str, schema: GraphQLSchema) -> FaultyPlace | None:
     """Return the field or the type that an error is confined to."""
-    found = _MAPPING.fullmatch(where) or _VISIBILITY.fullmatch(where)
-    type_ = schema.type_map.get(found[1]) if found else None
-    if found is None or type_ is None:
+    match = _MAPPING.fullmatch(where) or _VISIBILITY.fullmatch(where)
+    type_ = schema.type_map.get(match[1]) if match else None
+    if match is None or type_ is None:
         return None
     if isinstance(type_, GraphQLObjectType):
-        name = found[2] if found.re is _MAPPING else None
+        name = match[2] if match.re is _MAPPING else None
         if name is None:
             return (type_.name,)
         return (type_.name, name) if name in type_.fields else None
@@ -349,20 +355,9 @@ def _find_dependent(
     if len(place) > 1 or type_ is None or not is_abstract_type(type_):
         return
     if type_.name in unveiled:
-        yield from ((one.name,) for one in schema.get_possible_types(type_))
+        yield from ((member.name,) for member in schema.get_possible_types(type_))
     for owner in schema.type_map.values():
         if isinstance(owner, GraphQLObjectType) and not owner.name.startswith("__"):
             for name, field in owner.fields.items():
                 if get_named_type(field.type) is type_:
                     yield owner.name, name
-
-
-def _find_exposing(parts: Examination) -> Iterator[tuple[str, str]]:
-    """Yield the fields that group stored values or search in them."""
-    for type_name, fields in parts.mappings.items():
-        for name, mapping in fields.items():
-            is_search = isinstance(mapping, QueryMapping) and (
-                mapping.where is not None and mapping.where.search
-            )
-            if isinstance(mapping, GroupMapping) or is_search:
-                yield type_name, name

@@ -112,17 +112,12 @@ class AnswerCache:
         reason = self._find_obstacle(tree, exchange)
         if reason:
             return bypass(reason)
-        permission = exchange.permission
-        rows = None if permission is None else permission.read_filters
-        try:
-            key = build_key(plan, variables, {}, rows)
-        except NoKeyError:
+        key = _find_key(plan, variables, {}, exchange)
+        if key is None:
             return bypass("no-key")
         flight = self._flights.get(key)
         if flight is not None and self._may_share(flight):
             return None
-        if self.answers.is_first(key):
-            return self._begin(key, _FIRST)
         return self._find_stored(key, plan, tree)
 
     async def find(
@@ -137,11 +132,8 @@ class AnswerCache:
         if reason:
             return bypass(reason)
         values = await self.resolvers.resolve_all(sorted(tree.variables), exchange)
-        permission = exchange.permission
-        rows = None if permission is None else permission.read_filters
-        try:
-            key = build_key(plan, variables, values, rows)
-        except NoKeyError:
+        key = _find_key(plan, variables, values, exchange)
+        if key is None:
             return bypass("no-key")
         flight = self._flights.get(key)
         if flight is not None and self._may_share(flight):
@@ -149,20 +141,20 @@ class AnswerCache:
             if content is not None:
                 emit(_COLLAPSED)
                 return CachedBody(Body(200, content, self._media_type), "fwd=miss; collapsed")
-        if self.answers.is_first(key):
-            return self._begin(key, _FIRST)
         return self._find_stored(key, plan, tree)
 
     def _find_stored(self, key: bytes, plan: Plan, tree: PlanTree) -> CachedBody | Miss:
-        """Return the answer to a request that was missed before, or let the caller execute it."""
+        """Return the stored answer, or let the caller execute the operation."""
+        if self.answers.is_first(key):
+            return self._begin(key, _FIRST)
         mark = self._watch.begin_now(tree.collections)
         if mark is None:
             return bypass(self._watch.bypass_reason)
         options = plan.app.app.definition.cache
-        found = self.answers.find(key, None if options is None else options.max_age)
-        if found is not None:
+        stored = self.answers.find(key, None if options is None else options.max_age)
+        if stored is not None:
             emit(_HIT)
-            entry, age = found
+            entry, age = stored
             return CachedBody(Body(200, entry.content, self._media_type), "hit", int(age))
         if self.answers.is_first(key):  # an answer that was never used was dropped just now
             return self._begin(key, _FIRST)
@@ -189,9 +181,9 @@ class AnswerCache:
 
     async def keep(self, miss: Miss, recorder: DependencyRecorder, content: bytes) -> None:
         """Store a complete answer, if it was not outdated since the execution began."""
-        found = await recorder.finish()
-        if not isinstance(found, str) and self.answers.put(
-            miss.key, content, miss.mark, miss.counted, found
+        dependencies = await recorder.finish()
+        if not isinstance(dependencies, str) and self.answers.put(
+            miss.key, content, miss.mark, miss.counted, dependencies
         ):
             miss.status = "fwd=miss; stored"
 
@@ -221,6 +213,18 @@ class AnswerCache:
         return "untrackable" if reason else ""
 
 
+def _find_key(
+    plan: Plan, variables: Mapping[str, Any], values: Mapping[str, Any], exchange: Exchange
+) -> bytes | None:
+    """Return the key of an answer, also by the caller's row filters; None: it has none."""
+    permission = exchange.permission
+    try:
+        rows = None if permission is None else permission.read_filters
+        return build_key(plan, variables, values, rows)
+    except NoKeyError:
+        return None
+
+
 def bypass(reason: str) -> Miss:
     """Let the caller execute an operation without the cache."""
     emit(CacheUsed("bypass", reason))
@@ -232,7 +236,7 @@ def bypass(reason: str) -> Miss:
 def _wants_refresh(exchange: Exchange) -> bool:
     """Return whether the caller wants an answer that does not come from the cache."""
     for value in exchange.request.headers.get_list("cache-control"):
-        directives = {one.partition("=")[0].strip().lower() for one in value.split(",")}
+        directives = {directive.partition("=")[0].strip().lower() for directive in value.split(",")}
         if not directives.isdisjoint(_REFRESHING):
             return True
     return False

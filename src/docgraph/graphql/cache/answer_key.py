@@ -94,13 +94,13 @@ def _write(value: Any, write: Callable[[str], None]) -> None:
         write(f"number {value.text}")
     elif kind in _DOCUMENTS:
         write(f"{kind.__name__} {len(value)}")
-        for name, one in value.items():
+        for name, inner in value.items():
             write(repr(name))
-            _write(one, write)
+            _write(inner, write)
     elif kind in {list, tuple}:
         write(f"list {len(value)}")
-        for one in value:
-            _write(one, write)
+        for item in value:
+            _write(item, write)
     elif isinstance(value, Enum):
         write(f"{kind.__name__} {value.name}")
     else:

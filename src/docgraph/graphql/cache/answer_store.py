@@ -105,7 +105,9 @@ class AnswerStore:
 
         `mark` and `writes` were taken before its first command.
         """
-        databases, slots = _find_slots(frozenset([one.namespace for one in dependencies]))
+        databases, slots = _find_slots(
+            frozenset([dependency.namespace for dependency in dependencies])
+        )
         seen = tuple([(slot, writes[slot]) for slot in slots])
         entry = CachedAnswer(content, databases, seen, self._clock())
         if not databases or not self._generations.has_no_writes_since(seen):

@@ -45,7 +45,8 @@ class ChangeFacts(NamedTuple):
         key = event.get("documentKey") or {}
         if operation not in {"insert", "update", "replace", "delete"} or "_id" not in key:
             return EVERYTHING
-        id_key = _read_id(key)
+        decoded_key = _decode(key)
+        id_key = equality_key((key if decoded_key is None else decoded_key)["_id"])
         if operation == "delete":
             return cls(operation, namespace, id_key)
         document = event.get("fullDocument")
@@ -53,8 +54,10 @@ class ChangeFacts(NamedTuple):
         if operation != "update":
             return cls(operation, namespace, id_key, decoded)
         is_deleted = document is None and "fullDocument" in event
-        is_known = decoded is not None or is_deleted
-        touched = _read_touched(event) if is_known else _ALL
+        description = event.get("updateDescription")
+        touched = _ALL
+        if description and (decoded is not None or is_deleted):
+            touched = frozenset(map(split_path, _list_paths(description)))
         return cls(operation, namespace, id_key, decoded, touched)
 
 
@@ -68,14 +71,7 @@ def split_path(path: str) -> FieldPath:
 
 def is_touched(path: FieldPath, touched: frozenset[FieldPath]) -> bool:
     """Return whether a changed path is equal to this path, above it or below it."""
-    return any(path[: len(one)] == one[: len(path)] for one in touched)
-
-
-def _read_touched(event: Mapping[str, Any]) -> frozenset[FieldPath]:
-    description = event.get("updateDescription")
-    if not description:
-        return _ALL
-    return frozenset(map(split_path, _list_paths(description)))
+    return any(path[: len(change)] == change[: len(path)] for change in touched)
 
 
 def _list_paths(description: Mapping[str, Any]) -> Iterator[str]:
@@ -83,11 +79,6 @@ def _list_paths(description: Mapping[str, Any]) -> Iterator[str]:
     yield from description.get("removedFields") or ()
     for array in description.get("truncatedArrays") or ():
         yield array["field"]
-
-
-def _read_id(key: Mapping[str, Any]) -> Hashable:
-    decoded = _decode(key)
-    return equality_key((key if decoded is None else decoded)["_id"])
 
 
 def _decode(document: Any) -> Document | None:

@@ -72,7 +72,10 @@ class ChangeWatch:
         many seconds to wait until their changes are followed, with `documents` if values of theirs
         decide.
         """
-        wanted = _group(namespaces)
+        wanted = defaultdict[str, set[str]](set)
+        for namespace in namespaces:
+            db, _, collection = namespace.partition(".")
+            wanted[db].update([collection] if collection else ())
         deadline = elapsed() + patience
         while (obstacle := self.find_obstacle(wanted, documents=documents)) is not None:
             reason, watch = obstacle
@@ -100,12 +103,13 @@ class ChangeWatch:
     ) -> WatchRegistration | None:
         """Call `on_change` once when the answer is outdated; None: it may be outdated already."""
         by_database: dict[str, list[Dependency]] = {}
-        for one in dependencies:
-            by_database.setdefault(one.namespace.partition(".")[0], []).append(one)
+        for dependency in dependencies:
+            db = dependency.namespace.partition(".")[0]
+            by_database.setdefault(db, []).append(dependency)
         registration = WatchRegistration(on_change)
-        for db, own in by_database.items():
+        for db, of_database in by_database.items():
             watch, since = self._find(db), mark.get(db)
-            part = watch and since and watch.register(since, own, registration.notify)
+            part = watch and since and watch.register(since, of_database, registration.notify)
             if not watch or not part:
                 registration.release()
                 return None
@@ -145,18 +149,10 @@ class ChangeWatch:
         if self._is_closed:
             return None
         if watch is None and len(self._watches) >= MAX_DATABASES:
-            ended = [name for name, one in self._watches.items() if one.is_over]
+            ended = [name for name, other in self._watches.items() if other.is_over]
             if not ended:
                 return None
             for name in ended:
                 del self._watches[name]
         watch = self._watches[db] = DatabaseWatch(db, self._store, self.sources, self.max_lag)
         return watch
-
-
-def _group(namespaces: Iterable[str]) -> dict[str, set[str]]:
-    grouped = defaultdict[str, set[str]](set)
-    for namespace in namespaces:
-        db, _, collection = namespace.partition(".")
-        grouped[db].update([collection] if collection else ())
-    return grouped

@@ -132,9 +132,11 @@ class DatabaseWatch:
         on_change: Callable[[], None],
     ) -> Registration | None:
         """Call `on_change` after the next change; None if there may have been one since then."""
-        names = [one.namespace.partition(".")[2] for one in dependencies]
+        names = [dependency.namespace.partition(".")[2] for dependency in dependencies]
         obstacle = self.want(names)
-        needs_documents = any([one.keys and "_id" not in one.keys for one in dependencies])
+        needs_documents = any(
+            [dependency.keys and "_id" not in dependency.keys for dependency in dependencies]
+        )
         self._wants_documents |= needs_documents
         if obstacle or since.epoch != self._epoch or since.number < self._forgotten:
             return None
@@ -156,16 +158,16 @@ class DatabaseWatch:
             return False
         trial = InvalidationIndex()
         trial.add(dependencies, lambda: None)
-        return any(trial.apply(one.facts) for one in self._recent if one.number > number)
+        return any(trial.apply(change.facts) for change in self._recent if change.number > number)
 
     async def _run(self) -> None:
+        """Follow the changes until nothing depends on them."""
         try:
             await self._keep_following()
         finally:
             self._reset(BROKEN)
 
     async def _keep_following(self) -> None:
-        """Follow the changes until nothing depends on them."""
         pauses = GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             began = elapsed()
@@ -264,7 +266,10 @@ class DatabaseWatch:
             self._notify()
 
     def _apply(self, event: RawEvent) -> None:
-        facts = EVERYTHING if _may_be_view(event) else ChangeFacts.read(event)
+        # An event may concern a view, which no dependency names.
+        description = event.get("operationDescription") or {}
+        may_be_view = event["operationType"] == "drop" or "viewOn" in description
+        facts = EVERYTHING if may_be_view else ChangeFacts.read(event)
         self._number += 1
         self._recent.append(_Recent(self._number, len(event.raw), facts))
         self._recent_bytes += len(event.raw)
@@ -316,9 +321,3 @@ class DatabaseWatch:
     def _notify(self) -> None:
         self.progress.set()
         self.progress = asyncio.Event()
-
-
-def _may_be_view(event: RawEvent) -> bool:
-    """Return whether an event may concern a view, which no dependency names."""
-    description = event.get("operationDescription") or {}
-    return event["operationType"] == "drop" or "viewOn" in description

@@ -34,7 +34,7 @@ class Dependency(NamedTuple):
 
 def render_dependencies(dependencies: Iterable[Dependency]) -> list[str]:
     """Return each different dependency as text, sorted."""
-    return sorted({one.render() for one in dependencies})
+    return sorted({dependency.render() for dependency in dependencies})
 
 
 def _count(values: frozenset[Hashable]) -> str:
@@ -44,15 +44,15 @@ def _count(values: frozenset[Hashable]) -> str:
 def merge_dependencies(dependencies: Iterable[Dependency]) -> tuple[Dependency, ...]:
     """Return fewer dependencies that include these: one for each collection and set of paths."""
     dependencies = tuple(dependencies)
-    if len({one.namespace for one in dependencies}) == len(dependencies):
+    if len({each.namespace for each in dependencies}) == len(dependencies):
         return dependencies
     groups: dict[tuple[str, tuple[str, ...], bool], list[Dependency]] = {}
-    for one in dependencies:
-        paths = tuple(sorted(one.keys))
-        groups.setdefault((one.namespace, paths, one.is_open), []).append(one)
+    for dependency in dependencies:
+        key = (dependency.namespace, tuple(sorted(dependency.keys)), dependency.is_open)
+        groups.setdefault(key, []).append(dependency)
     merged = [_join(group) for group in groups.values()]
-    whole = {one.namespace for one in merged if not one.keys}
-    rest = [one for one in merged if one.namespace not in whole]
+    whole = {each.namespace for each in merged if not each.keys}
+    rest = [each for each in merged if each.namespace not in whole]
     return (*map(Dependency, sorted(whole)), *rest)
 
 
@@ -60,8 +60,10 @@ def _join(group: Sequence[Dependency]) -> Dependency:
     first = group[0]
     if len(group) == 1:
         return first
-    keys = {path: frozenset().union(*(one.keys[path] for one in group)) for path in first.keys}
+    keys = {
+        path: frozenset().union(*(member.keys[path] for member in group)) for path in first.keys
+    }
     if any(len(values) > MAX_VALUES for values in keys.values()):
         return Dependency(first.namespace)
-    ids = frozenset[Hashable]().union(*(one.ids for one in group))
+    ids = frozenset[Hashable]().union(*(member.ids for member in group))
     return Dependency(first.namespace, ids, keys, first.is_open)

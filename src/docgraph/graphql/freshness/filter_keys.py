@@ -54,8 +54,8 @@ def _merge(keys: FixedKeys, more: FixedKeys) -> None:
     Both have to hold, but not for the same element of an array: values in common prove nothing.
     """
     for path, values in more.items():
-        known = keys.get(path)
-        if known is None or len(values) < len(known):
+        kept = keys.get(path)
+        if kept is None or len(values) < len(kept):
             keys[path] = values
 
 
@@ -64,7 +64,7 @@ def _find_common(branches: list[FixedKeys]) -> FixedKeys:
     if not branches:
         return {}
     common = set(branches[0]).intersection(*branches[1:])
-    joined = {path: frozenset().union(*(one[path] for one in branches)) for path in common}
+    joined = {path: frozenset().union(*(branch[path] for branch in branches)) for path in common}
     return {path: values for path, values in joined.items() if len(values) <= MAX_VALUES}
 
 

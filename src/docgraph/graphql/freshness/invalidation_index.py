@@ -72,35 +72,35 @@ class _Table(dict[EqualityKey, "_Anchored | dict[int, _Anchored]"]):
 
     __slots__ = ()
 
-    def add(self, keys: frozenset[EqualityKey], one: _Anchored) -> None:
+    def add(self, keys: frozenset[EqualityKey], anchored: _Anchored) -> None:
         """Add a dependency under all of its keys."""
         if self.keys().isdisjoint(keys):
-            self.update(dict.fromkeys(keys, one))
+            self.update(dict.fromkeys(keys, anchored))
             return
         for key in keys:
-            known = self.get(key)
-            if known is None:
-                self[key] = one
-            elif isinstance(known, dict):
-                known[id(one)] = one
+            entry = self.get(key)
+            if entry is None:
+                self[key] = anchored
+            elif isinstance(entry, dict):
+                entry[id(anchored)] = anchored
             else:
-                self[key] = {id(known): known, id(one): one}
+                self[key] = {id(entry): entry, id(anchored): anchored}
 
-    def remove(self, keys: frozenset[EqualityKey], one: _Anchored) -> None:
+    def remove(self, keys: frozenset[EqualityKey], anchored: _Anchored) -> None:
         """Remove a dependency."""
         for key in keys:
-            known = self.get(key)
-            if isinstance(known, dict):
-                known.pop(id(one), None)
-            if known is one or known == {}:
+            entry = self.get(key)
+            if isinstance(entry, dict):
+                entry.pop(id(anchored), None)
+            if entry is anchored or entry == {}:
                 del self[key]
 
     def find(self, key: EqualityKey) -> Iterable[_Anchored]:
         """Return the dependencies of a key."""
-        known = self.get(key)
-        if known is None:
+        entry = self.get(key)
+        if entry is None:
             return ()
-        return known.values() if isinstance(known, dict) else (known,)
+        return entry.values() if isinstance(entry, dict) else (entry,)
 
 
 @dataclass(slots=True)
@@ -135,33 +135,33 @@ class _Collection:
 
     def add(self, registration: Registration, dependency: Dependency) -> _Anchored:
         """Add a dependency; return it with its anchor."""
-        one = _Anchored(registration, dependency, self._choose(dependency.keys))
-        self.members[id(one)] = one
-        if not one.path:
-            self.whole[id(one)] = one
-            return one
+        anchored = _Anchored(registration, dependency, self._choose(dependency.keys))
+        self.members[id(anchored)] = anchored
+        if not anchored.path:
+            self.whole[id(anchored)] = anchored
+            return anchored
         if dependency.is_open:
-            self.opened[id(one)] = one
-        if one.path != _ID:  # which has the ids among its keys
-            self.ids.add(dependency.ids, one)
-        anchor = self.anchors.get(one.path)
+            self.opened[id(anchored)] = anchored
+        if anchored.path != _ID:  # which has the ids among its keys
+            self.ids.add(dependency.ids, anchored)
+        anchor = self.anchors.get(anchored.path)
         if anchor is None:
-            path = tuple(one.path.split("."))
-            anchor = self.anchors[one.path] = _Anchor(path, split_path(one.path))
-        anchor.table.add(dependency.keys[one.path], one)
-        return one
+            path = tuple(anchored.path.split("."))
+            anchor = self.anchors[anchored.path] = _Anchor(path, split_path(anchored.path))
+        anchor.table.add(dependency.keys[anchored.path], anchored)
+        return anchored
 
-    def remove(self, one: _Anchored) -> None:
+    def remove(self, anchored: _Anchored) -> None:
         """Remove a dependency."""
-        for known in (self.members, self.whole, self.opened):
-            known.pop(id(one), None)
-        if one.path:
-            if one.path != _ID:
-                self.ids.remove(one.dependency.ids, one)
-            table = self.anchors[one.path].table
-            table.remove(one.dependency.keys[one.path], one)
+        for members in (self.members, self.whole, self.opened):
+            members.pop(id(anchored), None)
+        if anchored.path:
+            if anchored.path != _ID:
+                self.ids.remove(anchored.dependency.ids, anchored)
+            table = self.anchors[anchored.path].table
+            table.remove(anchored.dependency.keys[anchored.path], anchored)
             if not table:
-                del self.anchors[one.path]
+                del self.anchors[anchored.path]
 
     def _choose(self, keys: Mapping[str, frozenset[Hashable]]) -> str:
         """Return the path to find a dependency by: rarely touched, with few others; none: empty."""
@@ -190,7 +190,11 @@ class _Collection:
             yield from self.members.values()
             return
         for anchor in self.anchors.values():
-            yield from (one for one in anchor.find(facts.document) if one.is_met(facts.document))
+            yield from (
+                anchored
+                for anchored in anchor.find(facts.document)
+                if anchored.is_met(facts.document)
+            )
 
     def find_deleted(self, facts: ChangeFacts) -> Iterator[_Anchored]:
         """Return the dependencies on a deleted document, and the open ones."""
@@ -247,8 +251,11 @@ class InvalidationIndex:
     @property
     def namespaces(self) -> frozenset[str]:
         """The collections with dependents."""
-        waiting = [one.dependencies for one in self._waiting.values()]
-        return frozenset(self._collections).union(one.namespace for own in waiting for one in own)
+        return frozenset(self._collections).union(
+            dependency.namespace
+            for registration in self._waiting.values()
+            for dependency in registration.dependencies
+        )
 
     def add(
         self, dependencies: Iterable[Dependency], on_change: Callable[[], None]
@@ -268,18 +275,17 @@ class InvalidationIndex:
         waiting = self._waiting
         for number in list(islice(waiting, count)):
             registration = waiting.pop(number)
-            for one in registration.dependencies:
-                collection = self._collections.get(one.namespace) or self._open(one.namespace)
-                registration.anchors.append(collection.add(registration, one))
+            for dependency in registration.dependencies:
+                namespace = dependency.namespace
+                collection = self._collections.get(namespace)
+                if collection is None:
+                    touches = self._touches.get(namespace)
+                    if touches is None or len(touches) > _KEPT_PATHS:
+                        touches = Counter()
+                        self._touches.put(namespace, touches)
+                    collection = self._collections[namespace] = _Collection(touches)
+                registration.anchors.append(collection.add(registration, dependency))
         return bool(waiting)
-
-    def _open(self, namespace: str) -> _Collection:
-        touches = self._touches.get(namespace)
-        if touches is None or len(touches) > _KEPT_PATHS:
-            touches = Counter()
-            self._touches.put(namespace, touches)
-        collection = self._collections[namespace] = _Collection(touches)
-        return collection
 
     def remove(self, registration: Registration) -> None:
         """Remove a registration, if it is still there."""
@@ -287,10 +293,10 @@ class InvalidationIndex:
             return
         self.bytes -= registration.bytes
         self._waiting.pop(id(registration), None)
-        for one in registration.anchors:
-            name = one.dependency.namespace
+        for anchored in registration.anchors:
+            name = anchored.dependency.namespace
             collection = self._collections[name]
-            collection.remove(one)
+            collection.remove(anchored)
             if not collection.members:
                 del self._collections[name]
         registration.anchors.clear()  # so that no cycle is left to be collected
@@ -303,25 +309,25 @@ class InvalidationIndex:
         collection = self._collections.get(facts.namespace)
         if collection is None:
             return 0
-        found = {id(one.registration): one.registration for one in collection.find(facts)}
-        return self._notify(list(found.values()))
+        concerned = [anchored.registration for anchored in collection.find(facts)]
+        return self._notify(list({id(each): each for each in concerned}.values()))
 
     def reset(self) -> int:
         """Remove and notify all registrations; return how many."""
         return self._notify(list(self._registrations.values()))
 
     def _notify(self, registrations: list[Registration]) -> int:
-        for one in registrations:
-            self.remove(one)
-        for one in registrations:
-            one.on_change()
+        for registration in registrations:
+            self.remove(registration)
+        for registration in registrations:
+            registration.on_change()
         return len(registrations)
 
 
 def _measure(dependency: Dependency) -> int:
     """Return about how many bytes a dependency takes."""
     size = _BASE_BYTES
-    own = [values for values in dependency.keys.values() if values is not dependency.ids]
-    for values in (dependency.ids, *own):  # the ids of a filter by `_id` are one set
+    others = [values for values in dependency.keys.values() if values is not dependency.ids]
+    for values in (dependency.ids, *others):  # the ids of a filter by `_id` are one set
         size += _ENTRY_BYTES * len(values) + sum(map(getsizeof, values))
     return size

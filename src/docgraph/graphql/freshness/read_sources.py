@@ -56,18 +56,12 @@ class Sources:
 
     async def find(self, namespaces: Iterable[str]) -> dict[str, ReadSource]:
         """Return the source of each namespace."""
-        known, now = self._known, elapsed()
-        return {
-            one: kept[1]
-            if (kept := known.get(one)) is not None and kept[0] > now
-            else await self._find(one, _MAX_VIEWS)
-            for one in namespaces
-        }
+        return {each: await self._find(each, _MAX_VIEWS) for each in namespaces}
 
     async def _find(self, namespace: str, depth: int) -> ReadSource:
-        known = self._known.get(namespace)
-        if known is not None and known[0] > elapsed():
-            return known[1]
+        kept = self._known.get(namespace)
+        if kept is not None and kept[0] > elapsed():
+            return kept[1]
         generation = self._generation
         source = await self._load(namespace, depth)
         if source.untrackable is None and generation == self._generation:
@@ -78,25 +72,26 @@ class Sources:
         db, _, name = namespace.partition(".")
         deadline = Deadline.after_ms(_PATIENCE_MS)
         try:
-            found = await self._inventory.describe(db, name, deadline)
+            listed = await self._inventory.describe(db, name, deadline)
         except DocgraphError:
             return ReadSource(untrackable=f"the type of {namespace} cannot be read")
-        if found is None:
+        if listed is None:
             return ReadSource(untrackable=f"{namespace} does not exist")
-        if found.kind == "view" and depth and self.follows_views:
-            return await self._resolve_view(db, found, depth - 1)
-        if found.kind != "collection":
+        if listed.kind == "view" and depth and self.follows_views:
+            return await self._resolve_view(db, listed, depth - 1)
+        if listed.kind != "collection":
             return ReadSource(
-                untrackable=f"{namespace} is a {found.kind}, which has no change events"
+                untrackable=f"{namespace} is a {listed.kind}, which has no change events"
             )
-        has_texts = not found.is_capped and not found.has_collation
-        return ReadSource(frozenset({namespace}), not found.is_capped, has_texts)
+        has_texts = not listed.is_capped and not listed.has_collation
+        return ReadSource(frozenset({namespace}), not listed.is_capped, has_texts)
 
     async def _resolve_view(self, db: str, view: Listed, depth: int) -> ReadSource:
         """Return the collections that a view reads; its own stages decide about keys."""
         if (name := find_moving(view.stages)) is not None:
             return ReadSource(untrackable=f"the view {db}.{view.name} uses {name}")
-        read = [view.source, *(one.collection for one in find_references(view.stages, db))]
-        inner = [await self._find(f"{db}.{one}", depth) for one in dict.fromkeys(read)]
-        reason = next((one.untrackable for one in inner if one.untrackable), None)
-        return ReadSource(frozenset().union(*(one.namespaces for one in inner)), untrackable=reason)
+        read = [view.source, *(each.collection for each in find_references(view.stages, db))]
+        inner = [await self._find(f"{db}.{name}", depth) for name in dict.fromkeys(read)]
+        reason = next((source.untrackable for source in inner if source.untrackable), None)
+        namespaces = frozenset[str]().union(*(source.namespaces for source in inner))
+        return ReadSource(namespaces, untrackable=reason)

@@ -75,12 +75,12 @@ class ReadRecord:
         """Whether deletions concern only the documents found; `_id` in the keys has all ids."""
         return self.has_ids and bool(self.keys) and _ID not in self.keys
 
-    def build(self, known: Mapping[str, ReadSource]) -> list[Dependency]:
+    def build(self, sources: Mapping[str, ReadSource]) -> list[Dependency]:
         """Return the dependencies in the collections that are read."""
-        source = known[self.namespace]
+        source = sources[self.namespace]
         if not source.has_keys:
-            return [Dependency(one) for one in source.namespaces]
-        has_texts = source.has_texts and known[self.command].has_texts
+            return list(map(Dependency, source.namespaces))
+        has_texts = source.has_texts and sources[self.command].has_texts
         keys = self.keys if has_texts else drop_texts(self.keys)
         if _ID in keys:  # whatever matters has one of these ids
             return [Dependency(self.namespace, keys[_ID], {_ID: keys[_ID]}, is_open=False)]
@@ -113,8 +113,8 @@ class DependencyRecorder:
         `command` is the namespace of the command, if it is another one.
         """
         filters = [filter_, (rows or {}).get(namespace)]
-        for one in filters:
-            self._check(find_moving_condition(one) if one else None)
+        for each in filters:
+            self._check(find_moving_condition(each) if each else None)
         keys = find_keys(filters)
         return self._add(ReadRecord(namespace, keys, command or namespace, self.has_ids))
 
@@ -171,12 +171,12 @@ class DependencyRecorder:
         if self.untrackable is not None:
             return self.untrackable
         names = {name for read in self._reads for name in (read.namespace, read.command)}
-        known = await self.sources.find(names)
-        reason = next((one.untrackable for one in known.values() if one.untrackable), None)
+        sources = await self.sources.find(names)
+        reasons = (source.untrackable for source in sources.values())
+        reason = next((reason for reason in reasons if reason), None)
         if reason is not None:
             return reason
-        found = [one for read in self._reads for one in read.build(known)]
-        return merge_dependencies(found)
+        return merge_dependencies(each for read in self._reads for each in read.build(sources))
 
 
 async def explain_freshness(
@@ -189,14 +189,14 @@ async def explain_freshness(
     """Return `dependsOn`, the dependencies of an execution, or `notTrackable`, the reason."""
     reason = find_untrackable(tree, resolvers)
     reason = reason or find_untrackable_request(exchange, resolvers, interceptors)
-    found = reason or await recorder.finish()
-    if isinstance(found, str):
-        return {"notTrackable": found}
-    return {"dependsOn": render_dependencies(found)}
+    dependencies = reason or await recorder.finish()
+    if isinstance(dependencies, str):
+        return {"notTrackable": dependencies}
+    return {"dependsOn": render_dependencies(dependencies)}
 
 
 def render_freshness(freshness: Mapping[str, Any]) -> list[str]:
     """Return the lines of `explain_freshness` for a terminal."""
     if "notTrackable" in freshness:
         return [f"not trackable: {freshness['notTrackable']}"]
-    return [f"depends on {one}" for one in freshness.get("dependsOn", ())]
+    return [f"depends on {line}" for line in freshness.get("dependsOn", ())]

@@ -28,10 +28,10 @@ _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 
 def find_untrackable(tree: PlanTree, resolvers: Resolvers) -> str | None:
     """Return why answers of this tree cannot be tracked; None if they can."""
-    known = tree.untrackable.get(resolvers)
-    if known is None:
-        known = tree.untrackable[resolvers] = _check_tree(tree, resolvers) or ""
-    return known or None
+    reason = tree.untrackable.get(resolvers)
+    if reason is None:
+        reason = tree.untrackable[resolvers] = _check_tree(tree, resolvers) or ""
+    return reason or None
 
 
 def find_untrackable_request(
@@ -49,10 +49,10 @@ def find_untrackable_request(
             return reason
         if permission.read_filters and (name := find_moving(permission.read_filters)) is not None:
             return _describe("a row filter", name)
-    for one in interceptors:
-        is_stable = getattr(one, "is_stable", False)
-        if one.point is Point.RESPONSE and not is_stable and one.resolve(exchange):
-            return f"the interceptor {one.name} does not declare is_stable"
+    for each in interceptors:
+        is_stable = getattr(each, "is_stable", False)
+        if each.point is Point.RESPONSE and not is_stable and each.resolve(exchange):
+            return f"the interceptor {each.name} does not declare is_stable"
     return None
 
 
@@ -60,17 +60,17 @@ def find_moving(value: Any) -> str | None:
     """Return an operator or variable in a filter or pipeline whose result changes by itself."""
     pending: list[tuple[str, Any]] = [("", value)]
     while pending:
-        above, one = pending.pop()
-        if isinstance(one, Mapping):
-            for key, inner in one.items():
+        above, part = pending.pop()
+        if isinstance(part, Mapping):
+            for key, inner in part.items():
                 # `$text` has a `$search`, too, which reads the documents alone.
                 if key in _MOVING_OPERATORS and above != "$text":
                     return str(key)
                 pending.append((key, inner))
-        elif isinstance(one, list | tuple):
-            pending += [(above, inner) for inner in one]
-        elif isinstance(one, str) and one.startswith(_MOVING_VALUES):
-            return one.partition(".")[0]
+        elif isinstance(part, list | tuple):
+            pending += [(above, inner) for inner in part]
+        elif isinstance(part, str) and part.startswith(_MOVING_VALUES):
+            return part.partition(".")[0]
     return None
 
 
@@ -78,11 +78,11 @@ def find_moving_condition(filter_: Mapping[str, Any]) -> str | None:
     """Return such an operator in a filter; conditions on properties have none."""
     for name, condition in filter_.items():
         if name in _LOGICAL:
-            found = next(filter(None, map(find_moving_condition, condition)), None)
+            moving = next(filter(None, map(find_moving_condition, condition)), None)
         else:
-            found = find_moving({name: condition}) if name.startswith("$") else None
-        if found is not None:
-            return found
+            moving = find_moving({name: condition}) if name.startswith("$") else None
+        if moving is not None:
+            return moving
     return None
 
 

@@ -76,8 +76,8 @@ class AppEngine:
     async def has_live_apps(self) -> bool:
         """Return whether any app has live queries."""
         served = await self._apps.list_served()
-        descriptors = (one.document.get("descriptor") for one in served)
-        return any(isinstance(one, dict) and one.get("live") for one in descriptors)
+        descriptors = (entry.document.get("descriptor") for entry in served)
+        return any(isinstance(each, dict) and each.get("live") for each in descriptors)
 
     async def grow(self, plan: Plan, request: GraphqlRequest) -> PlanTree:
         """Return the tree of the plan for the variables of a request."""
@@ -195,8 +195,8 @@ class LiveRuns:
             registration = self._watch.register(mark, dependencies, on_change)
             if registration is not None:
                 return answer, partial(self._watch.release, registration)
-            names |= {one.namespace for one in dependencies}
-            has_keys = any(one.keys for one in dependencies)
+            names |= {dependency.namespace for dependency in dependencies}
+            has_keys = any(dependency.keys for dependency in dependencies)
         on_change()  # it changes all the time
         return answer, lambda: None
 
@@ -213,7 +213,7 @@ class LiveRuns:
 
 
 def _list_names(tree: PlanTree) -> set[str]:
-    return {f"{one.mapping.db}.{one.mapping.collection}" for one in tree.fetches}
+    return {f"{fetch.mapping.db}.{fetch.mapping.collection}" for fetch in tree.fetches}
 
 
 def render_answer(result: Result, app: App) -> LiveAnswer:

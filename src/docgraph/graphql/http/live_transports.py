@@ -140,10 +140,10 @@ def decode_payload(payload: msgspec.Raw) -> dict[str, Any]:
 
 def find_authorization(payload: dict[str, Any]) -> bytes | None:
     """Return the credentials in `connection_init`: what a header `Authorization` would have."""
-    found = [value for name, value in payload.items() if name.lower() == "authorization"]
-    if len(found) != 1 or not isinstance(found[0], str) or not found[0].isascii():
+    values = [value for name, value in payload.items() if name.lower() == "authorization"]
+    if len(values) != 1 or not isinstance(values[0], str) or not values[0].isascii():
         return None
-    text = found[0].strip()
+    text = values[0].strip()
     return text.encode() if text and text.isprintable() else None
 
 
@@ -158,7 +158,7 @@ def is_live_handshake(request: Request) -> bool:
     if request.method != "GET" or not request.connection.is_websocket:
         return False
     offered = ",".join(request.headers.get_list("sec-websocket-protocol"))
-    return PROTOCOL in [one.strip() for one in offered.split(",")]
+    return PROTOCOL in [name.strip() for name in offered.split(",")]
 
 
 _INIT_SECONDS: Final = 10.0
@@ -294,7 +294,10 @@ class LiveSocket:
         try:
             self._exchange = await self._host.connect(self, self._exchange, authorization)
         except DocgraphError as error:
-            self.end(_find_rejection(error))
+            if isinstance(error, Unauthenticated | Forbidden | NotFound):
+                self.end(REJECTED)
+            else:
+                self.end(CloseReason(_TRY_AGAIN, error.message[:100], "failed"))
             return
         self._push(ACK)
 
@@ -351,10 +354,3 @@ class LiveSocket:
         query = self.queries.pop(id, None)
         if query is not None:
             self._host.close_query(query, reason)
-
-
-def _find_rejection(error: DocgraphError) -> CloseReason:
-    """Return the close reason of a connection whose initialization is rejected."""
-    if isinstance(error, Unauthenticated | Forbidden | NotFound):
-        return REJECTED
-    return CloseReason(_TRY_AGAIN, error.message[:100], "failed")

@@ -323,9 +323,7 @@ class GraphqlService(Service):
 
     def _render(self, app: App, ran: Ran, *, is_verbose: bool) -> tuple[Body, bool]:
         """Return the answer, and whether it is complete: without errors and extensions."""
-        extensions: dict[str, Any] = {}
-        if is_verbose:
-            extensions |= ran.explain()
+        extensions: dict[str, Any] = ran.explain() if is_verbose else {}
         if ran.result.limits:
             extensions["limits"] = ran.result.limits
         body = render_result(

@@ -132,19 +132,15 @@ class SharedAnswers:
             shared.release = release
         else:
             release()
-        if answer.is_lasting:
-            self._retain(shared, len(answer.content))
-        else:
+        if not answer.is_lasting:
             self._hide(shared)
-        return answer
-
-    def _retain(self, shared: SharedAnswer, size: int) -> None:
-        """Keep the answer for others; beyond the maximum, the oldest answers are executed again."""
+            return answer
         if self._current.get(shared.key) is shared:
-            shared.size = size
-            self._bytes += size
-        while self._bytes > self._max_bytes:
-            self._hide(next(one for one in self._current.values() if one.size))
+            shared.size = len(answer.content)
+            self._bytes += shared.size
+        while self._bytes > self._max_bytes:  # the oldest answers are executed again
+            self._hide(next(other for other in self._current.values() if other.size))
+        return answer
 
     def _expire(self, shared: SharedAnswer) -> None:
         """Notify the listeners: the answer may have changed."""
