@@ -59,7 +59,12 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
         return Fitted(data)
     data = allocations.loads(text)  # values that were encoded earlier can be cut, too
     lists = dict(_find_lists(data, (), 0))
-    first = _find_first(lists, position)
+    first = 0  # the number of the list from which the result continues
+    if position is not None:
+        digests = [_digest_path(path) for path in lists]
+        if position.path not in digests:
+            raise BodyError("the result has changed since the cursor was made", hint="begin again")
+        first = digests.index(position.path)
     cuts: list[Cut] = []
     # What is in no list comes with each part, so half of the room is left for the lists.
     share = room // 2 if lists else room
@@ -83,16 +88,6 @@ def fit(data: Any, limit: int, reserved: int = 0, position: CutPosition | None =
             following = following or CutPosition(_digest_path(path), start + len(taken))
     whole = {path: parts.get(path, []) for path in lists}
     return Fitted(_replace(outer, whole), tuple(cuts), following)
-
-
-def _find_first(lists: Mapping[ListPath, Any], position: CutPosition | None) -> int:
-    """Return the number of the list from which the result continues."""
-    if position is None:
-        return 0
-    for number, path in enumerate(lists):
-        if _digest_path(path) == position.path:
-            return number
-    raise BodyError("the result has changed since the cursor was made", hint="begin again")
 
 
 def _fit_elements(elements: list[Any], start: int, room: int) -> tuple[list[Any], int]:
@@ -163,24 +158,23 @@ AT_LIMIT: Final = (
 )
 _MAX_ENTRIES: Final = 50  # an agent takes a list that is not named for complete
 # Building the tree of a plan takes longer than most queries.
-_known: WeakKeyDictionary[Plan, dict[tuple[str, ...], str | None]] = WeakKeyDictionary()
+_arguments: WeakKeyDictionary[Plan, dict[tuple[str, ...], str | None]] = WeakKeyDictionary()
 
 
 def describe_limits(plan: Plan, limits: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return path, limit and argument of each list that stopped; one entry for all its parents."""
-    found: dict[tuple[str, ...], dict[str, Any]] = {}
-    for one in limits:
-        keys = tuple(key for key in one["path"] if isinstance(key, str))
-        if keys in found or len(found) == _MAX_ENTRIES:
+    entries: dict[tuple[str, ...], dict[str, Any]] = {}
+    arguments = _arguments.setdefault(plan, {})
+    for cut in limits:
+        keys = tuple(key for key in cut["path"] if isinstance(key, str))
+        if keys in entries or len(entries) == _MAX_ENTRIES:
             continue
-        found[keys] = {"path": list(keys), "limit": one["limit"]}
-        known = _known.setdefault(plan, {})
-        if keys not in known:
-            known[keys] = _find_argument(plan.widest_tree().block, keys)
-        argument = known[keys]
-        if argument is not None:
-            found[keys]["argument"] = argument
-    return list(found.values())
+        entries[keys] = {"path": list(keys), "limit": cut["limit"]}
+        if keys not in arguments:
+            arguments[keys] = _find_argument(plan.widest_tree().block, keys)
+        if (argument := arguments[keys]) is not None:
+            entries[keys]["argument"] = argument
+    return list(entries.values())
 
 
 def _find_argument(block: Block, keys: tuple[str, ...]) -> str | None:
@@ -188,10 +182,10 @@ def _find_argument(block: Block, keys: tuple[str, ...]) -> str | None:
     blocks = [block]
     *outer, last = keys
     for key in outer:
-        named = (one for each in blocks for one in each.columns if one.key == key)
-        chosen = [one.selection for one in named if isinstance(one, Fetch | Embedded)]
-        blocks = [inner for one in chosen if one is not None for inner in one.blocks.values()]
-    for field in (one for each in blocks for one in each.columns if one.key == last):
+        named = (column for each in blocks for column in each.columns if column.key == key)
+        below = [column.selection for column in named if isinstance(column, Fetch | Embedded)]
+        blocks = [inner for part in below if part is not None for inner in part.blocks.values()]
+    for field in (column for each in blocks for column in each.columns if column.key == last):
         if isinstance(field, Fetch) and isinstance(field.mapping, QueryMapping):
             match field.mapping.limit and field.mapping.limit.source:
                 case {"$arg": str(name)} | {"$arg": [str(name), *_]}:
@@ -294,7 +288,7 @@ def _shorten_object(
     """Share the room equally; what a small value leaves is for the larger ones."""
     room -= 2
     sizes = {key: measure(inner) for key, inner in value.items()}
-    found: dict[str, Any] = {}
+    shortened: dict[str, Any] = {}
     waiting = sorted(value, key=lambda key: sizes[key])
     for number, key in enumerate(waiting):
         name = measure(key) + 2
@@ -302,8 +296,8 @@ def _shorten_object(
         if share < min(sizes[key], _LEAST):
             continue
         place = f"{path}.{key}" if path else key
-        found[key] = shorten(value[key], share, place, cuts, depth + 1)
-        room -= measure(found[key]) + name
-    if len(found) < len(value):
-        cuts.append(Cut(path, 0, len(found), len(value), "keys"))
-    return {key: found[key] for key in value if key in found}
+        shortened[key] = shorten(value[key], share, place, cuts, depth + 1)
+        room -= measure(shortened[key]) + name
+    if len(shortened) < len(value):
+        cuts.append(Cut(path, 0, len(shortened), len(value), "keys"))
+    return {key: shortened[key] for key in value if key in shortened}

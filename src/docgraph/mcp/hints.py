@@ -36,8 +36,8 @@ _UNKNOWN: Final = tuple(
 def find_hint(error: GraphqlError, app: VisibleApp) -> str | None:
     """Return the nearest names for the one that the error is about, if it is about one."""
     for pattern in _UNKNOWN:
-        if found := pattern.search(error.message):
-            parts = found.groupdict()
+        if match := pattern.search(error.message):
+            parts = match.groupdict()
             names = _list_names(app, parts["type"], parts.get("field"))
             rest = f"get_schema shows {parts['type']}"
             return _suggest(parts["name"], names, rest) if names else None

@@ -93,10 +93,10 @@ class McpMethods:
     async def answer(self, call: McpCall, method: str, params: Mapping[str, Any]) -> McpResult:
         """Return the result of a request; raise `RpcError` for one that the protocol rejects."""
         is_stateless = call.revision in STATELESS_REVISIONS
-        found = self._handlers.get(method)
-        if found is None or method in (_HANDSHAKE_ONLY if is_stateless else _STATELESS_ONLY):
+        wrong = _HANDSHAKE_ONLY if is_stateless else _STATELESS_ONLY
+        if method not in self._handlers or method in wrong:
             raise RpcError(METHOD_NOT_FOUND, "Method not found", method[:100])
-        handler, kind = found
+        handler, kind = self._handlers[method]
         meta = find_meta(params, call.revision)
         call.progress_token = meta.progress_token
         if isinstance(meta, Envelope):
@@ -132,8 +132,8 @@ class McpMethods:
         return {}
 
     async def _list_prompts(self, call: McpCall, params: PageParams) -> McpResult:
-        found, cursor = await self.prompts.list_page(call, params.cursor)
-        return {"prompts": found} if cursor is None else {"prompts": found, "nextCursor": cursor}
+        page, cursor = await self.prompts.list_page(call, params.cursor)
+        return {"prompts": page} if cursor is None else {"prompts": page, "nextCursor": cursor}
 
     async def _get_prompt(self, call: McpCall, params: PromptParams) -> McpResult:
         return await self.prompts.get(call, params.name, params.arguments or {})
@@ -159,13 +159,13 @@ class McpMethods:
         return result
 
     async def _list_resources(self, call: McpCall, params: PageParams) -> McpResult:
-        found, cursor = await self.resources.list_page(call, params.cursor)
-        result: McpResult = {"resources": [_render_resource(one, "uri") for one in found]}
+        page, cursor = await self.resources.list_page(call, params.cursor)
+        result: McpResult = {"resources": [_render_resource(each, "uri") for each in page]}
         return result if cursor is None else {**result, "nextCursor": cursor}
 
     async def _list_templates(self, call: McpCall, params: PageParams) -> McpResult:
         templates = self.resources.templates
-        return {"resourceTemplates": [_render_resource(one, "uriTemplate") for one in templates]}
+        return {"resourceTemplates": [_render_resource(each, "uriTemplate") for each in templates]}
 
     async def _read_resource(self, call: McpCall, params: ReadParams) -> McpResult:
         try:

@@ -107,8 +107,10 @@ class McpChallenge(Interceptor):
         assert rejection is not None  # noqa: S101 - checked before
         address = self._addresses.find_metadata(exchange)
         others = [value for name, value in rejection.headers if name == _CHALLENGE]
-        bearer = next((one for one in others if one.startswith("Bearer ")), "Bearer ")
+        bearer = next(
+            (challenge for challenge in others if challenge.startswith("Bearer ")), "Bearer "
+        )
         parts = [bearer.removeprefix("Bearer "), f'resource_metadata="{address}"']
         first = "Bearer " + ", ".join(part for part in parts if part)
-        kept = [one for one in others if not one.startswith("Bearer")]
+        kept = [challenge for challenge in others if not challenge.startswith("Bearer")]
         rejection.headers = tuple((_CHALLENGE, value) for value in (first, *kept))

@@ -130,48 +130,45 @@ class OperationTools:
     async def _find_tools(self, session: AppSession) -> dict[str, Tool]:
         """Return the tools of the operations of which the caller may see every field."""
         graphql = self._access.graphql
-        known = self._known.setdefault(await self._access.view(session), {})
+        tools_of = self._known.setdefault(await self._access.view(session), {})
         # As for the plan of an operation.
         introspects = may_introspect(graphql.config.introspection, session.exchange.account)
-        if introspects not in known:
-            definition, tools = session.app.definition, {}
-            for operation in definition.operations:
+        if introspects not in tools_of:
+            uri, tools = session.app.definition.uri, dict[str, Tool]()
+            for operation in session.app.definition.operations:
                 request = GraphqlRequest(operation.query, operation=operation.name)
                 try:
                     plan = await graphql.plan(session.app, request, session.exchange)
                 except OperationRefused:
                     continue
                 described = await graphql.work_aside(_describe, plan)
-                tool = self._build(definition.uri, operation, described)
-                tools[tool.name] = tool
-            known[introspects] = tools
-        return known[introspects]
-
-    def _build(self, uri: str, operation: DeclaredOperation, described: _Described) -> Tool:
-        return Tool(
-            name_tool(uri, operation.name),
-            operation.name,
-            operation.description or f"The query {operation.name} of the app {uri}.",
-            described.arguments,
-            partial(self._run, uri, operation, described.variables),
-            described.outcome,
-        )
+                name = name_tool(uri, operation.name)
+                tools[name] = Tool(
+                    name,
+                    operation.name,
+                    operation.description or f"The query {operation.name} of the app {uri}.",
+                    described.arguments,
+                    partial(self._run, uri, operation, described.variables),
+                    described.outcome,
+                )
+            tools_of[introspects] = tools
+        return tools_of[introspects]
 
     async def _run(
         self,
         uri: str,
         operation: DeclaredOperation,
-        known: Collection[str],
+        names: Collection[str],
         call: McpCall,
         arguments: Mapping[str, Any],
     ) -> ToolOutcome:
         variables = dict(arguments)
-        cursor = None if _CURSOR in known else variables.pop(_CURSOR, None)
+        cursor = None if _CURSOR in names else variables.pop(_CURSOR, None)
         if not (cursor is None or isinstance(cursor, str)):
             raise BodyError(f"the argument {_CURSOR!r} must be a string")
         for name in variables:
-            if name not in known:
-                given = ", ".join(sorted(known)) or "none"
+            if name not in names:
+                given = ", ".join(sorted(names)) or "none"
                 raise BodyError(
                     f"unknown argument {name[:100]!r}", hint=f"the arguments are: {given}"
                 )
@@ -184,10 +181,10 @@ class OperationTools:
         words = split_words(arguments["words"])
         tools = list((await self.list_tools(call)).values())
         scored = [(score(words, tool.name, tool.description), tool) for tool in tools]
-        hits = sorted((one for one in scored if one[0]), key=lambda one: (-one[0], one[1].name))
+        hits = sorted((hit for hit in scored if hit[0]), key=lambda hit: (-hit[0], hit[1].name))
         room = self._queries.settings.max_result_bytes - _RESERVED
-        found = [_describe_found(tool, room) for _, tool in hits[:_MAX_FOUND]]
-        return as_json({"operations": keep_first(found, room), "total": len(hits)})
+        operations = [_describe_found(tool, room) for _, tool in hits[:_MAX_FOUND]]
+        return as_json({"operations": keep_first(operations, room), "total": len(hits)})
 
     async def _run_named(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         tool = await self.find(call, arguments["name"])
@@ -220,14 +217,10 @@ def _describe(plan: Plan) -> _Described:
     variables = frozenset(arguments["properties"])
     cursor = text_of("the cursor of a result that was cut")
     arguments["properties"].setdefault(_CURSOR, cursor)
-    return _Described(variables, arguments, _describe_outcome(plan))
-
-
-def _describe_outcome(plan: Plan) -> JsonSchema:
     data: JsonSchema = describe_result(plan)
     if len(allocations.dumps(data)) > _LONGEST_SCHEMA:
         data = {"type": "object"}
-    return {
+    outcome = {
         "type": "object",
         "properties": {
             "data": {"anyOf": [data, {"type": "null"}]},
@@ -241,3 +234,4 @@ def _describe_outcome(plan: Plan) -> JsonSchema:
         },
         "required": ["data"],
     }
+    return _Described(variables, arguments, outcome)

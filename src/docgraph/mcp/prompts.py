@@ -45,12 +45,12 @@ class Prompts:
         self, call: McpCall, cursor: str | None
     ) -> tuple[list[dict[str, Any]], str | None]:
         """Return a page of prompts, and the cursor of the next page."""
-        found: list[dict[str, Any]] = []
+        page: list[dict[str, Any]] = []
         async for session in self._access.admit_apps(call.exchange, after=cursor or ""):
-            if len(found) == _PROMPTS_PER_PAGE:
-                return found, found[-1]["name"]
-            found.append(self._describe(session, await self._operations.find_all(session)))
-        return found, None
+            if len(page) == _PROMPTS_PER_PAGE:
+                return page, page[-1]["name"]
+            page.append(self._describe(session, await self._operations.find_all(session)))
+        return page, None
 
     async def get(self, call: McpCall, name: str, arguments: Mapping[str, str]) -> dict[str, Any]:
         """Return the text of a prompt; raise `RpcError` if it does not exist for the caller."""
@@ -58,10 +58,11 @@ class Prompts:
         tools = await self._operations.find_all(session)
         about = session.app.definition.description[:_LONGEST_ABOUT]
         parts = [f"The GraphQL app {name!r} is available with your tools. {about}".strip()]
-        tool = next((one for one in tools if one.title == arguments.get(_OPERATION)), None)
+        tool = next((each for each in tools if each.title == arguments.get(_OPERATION)), None)
         if tool is not None:
-            values = {key: one for key, one in arguments.items() if key in _find_enums([tool])}
-            given = ", ".join(f"{key}: {one}" for key, one in values.items()) or "as you need"
+            enums = _find_enums([tool])
+            values = [f"{key}: {value}" for key, value in arguments.items() if key in enums]
+            given = ", ".join(values) or "as you need"
             parts.append(f"Use its tool {tool.name}: {tool.description} Arguments: {given}.")
         question = arguments.get(_QUESTION, "").strip()
         parts += [_ANSWER, f"Question: {question}"] if question else [] if tool else [_EXPLORE]
@@ -77,17 +78,17 @@ class Prompts:
         values: Iterable[str] = ()
         if isinstance(params.ref, PromptRef):
             tools = await self._operations.find_all(await self._admit(call, params.ref.name))
-            operations = [one.title for one in tools]
+            operations = [tool.title for tool in tools]
             values = operations if name == _OPERATION else _find_enums(tools).get(name, ())
-        elif params.ref.uri not in [one.uri for one in Resources.templates]:
+        elif params.ref.uri not in [template.uri for template in Resources.templates]:
             raise RpcError(INVALID_PARAMS, "Unknown resource template")
         elif name == "app":
-            values = [one.uri async for one in self._access.find_apps(call.exchange)]
-        found = [one for one in values if one.lower().startswith(begun)]
+            values = [app.uri async for app in self._access.find_apps(call.exchange)]
+        fitting = [value for value in values if value.lower().startswith(begun)]
         return {
-            "values": found[:_MAX_VALUES],
-            "total": len(found),
-            "hasMore": len(found) > _MAX_VALUES,
+            "values": fitting[:_MAX_VALUES],
+            "total": len(fitting),
+            "hasMore": len(fitting) > _MAX_VALUES,
         }
 
     async def _admit(self, call: McpCall, name: str) -> AppSession:
@@ -118,10 +119,10 @@ class Prompts:
 
 def _find_enums(tools: Iterable[Tool]) -> dict[str, list[str]]:
     """Return the arguments of tools that are enums, with their values."""
-    found: dict[str, list[str]] = {}
+    enums: dict[str, list[str]] = {}
     for tool in tools:
         for name, schema in tool.input_schema["properties"].items():
-            for one in (schema, *schema.get("anyOf", ())):
-                if "enum" in one:
-                    found.setdefault(name, one["enum"])
-    return found
+            for choice in (schema, *schema.get("anyOf", ())):
+                if "enum" in choice:
+                    enums.setdefault(name, choice["enum"])
+    return enums

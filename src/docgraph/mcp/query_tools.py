@@ -10,8 +10,8 @@ import msgspec
 
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.definition_schema import JsonSchema
-from docgraph.graphql.errors import Classification, OperationRefused, count_more
-from docgraph.graphql.execute.result import Result, encode_data
+from docgraph.graphql.errors import OperationRefused, count_more, reject_length
+from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.http.app_access import AppAccess
 from docgraph.graphql.http.body import GraphqlRequest, check_variables
 from docgraph.graphql.http.response_shape import Ran, list_errors
@@ -170,7 +170,9 @@ class QueryTools:
         result = ran.result
         data = encode_data(result.data, limits.response_bytes)
         if data is None:
-            raise _too_large(limits.response_bytes)
+            refused = reject_length(limits.response_bytes)
+            refused.hint = _CHEAPER
+            raise refused
         plain = b'{"data":' + data + b"}"
         is_large = len(plain) > self.settings.max_result_bytes
         if position is not None or is_large or result.errors or result.limits:
@@ -181,7 +183,10 @@ class QueryTools:
             )
         else:
             content = plain
-        return ToolOutcome(content.decode(), is_error=_has_failed(result))
+        fields = [] if result.data is None else result.data.values()
+        has_data = any(value is not None for value in fields)
+        has_failed = result.data is None or (bool(result.errors) and not has_data)
+        return ToolOutcome(content.decode(), is_error=has_failed)
 
     def _find_budget(self, app: App) -> int:
         """Return how many documents a query of an agent may fetch."""
@@ -193,7 +198,10 @@ class QueryTools:
         """Return the data with everything that accompanies it, within the limit in bytes."""
         result = ran.result
         limit = self.settings.max_result_bytes
-        errors = _describe_errors(result, limit // _SHARES)
+        entries = [error.as_dict() for error in result.errors]
+        errors = keep_first(entries, limit // _SHARES)
+        if len(errors) < len(entries):
+            errors.append(count_more(result.total_errors - len(errors)).as_dict())
         limits = keep_first(describe_limits(ran.plan, result.limits), limit // _SHARES)
         reserved = measure((errors, limits)) + _RESERVED
         for _ in range(_TRIES):
@@ -212,23 +220,6 @@ class QueryTools:
         return text
 
 
-def _has_failed(result: Result) -> bool:
-    """Return whether the result has no data because of errors."""
-    data = result.data
-    return data is None or (
-        bool(result.errors) and not any(one is not None for one in data.values())
-    )
-
-
-def _describe_errors(result: Result, room: int) -> list[dict[str, Any]]:
-    """Return the errors that fit; one more entry counts the others."""
-    errors = [one.as_dict() for one in result.errors]
-    kept = keep_first(errors, room)
-    if len(kept) < len(errors):
-        kept.append(count_more(result.total_errors - len(kept)).as_dict())
-    return kept
-
-
 def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest, room: int) -> dict[str, Any]:
     cuts = keep_first((cut.as_dict() for cut in fitted.cuts[:_MAX_CUTS]), room)
     content: dict[str, Any] = {"cut": cuts}
@@ -243,11 +234,3 @@ def _describe_cuts(fitted: Fitted, uri: str, request: GraphqlRequest, room: int)
             "one, or ask for less"
         )
     return content
-
-
-def _too_large(limit: int) -> OperationRefused:
-    refusal = OperationRefused.because(
-        f"the response is larger than {limit} bytes", "response-too-large", Classification.ABORTED
-    )
-    refusal.hint = _CHEAPER
-    return refusal

@@ -60,7 +60,11 @@ class McpRateLimit:
 
     def count(self, exchange: Exchange) -> None:
         """Count a request; raise `TooManyRequests` if the caller has used the share."""
-        key = _name_caller(exchange)
+        account, client = exchange.account, exchange.request.connection.client
+        if account is not None:
+            key = f"account {account.kind} {account.name}"
+        else:
+            key = f"address {group_address(client[0]) if client else ''}"
         if self._counters.read(key) >= self._most:
             raise TooManyRequests(
                 f"more than {self._most} requests in a second",
@@ -72,11 +76,3 @@ class McpRateLimit:
     def close(self) -> None:
         """Release the shared memory."""
         self._counters.close()
-
-
-def _name_caller(exchange: Exchange) -> str:
-    account = exchange.account
-    if account is not None:
-        return f"account {account.kind} {account.name}"
-    client = exchange.request.connection.client
-    return f"address {group_address(client[0]) if client else ''}"

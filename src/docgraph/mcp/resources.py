@@ -51,20 +51,18 @@ class Resources:
         self, call: McpCall, cursor: str | None
     ) -> tuple[Sequence[McpResource], str | None]:
         """Return a page of resources, and the cursor of the next page."""
-        found: list[McpResource] = []
+        page: list[McpResource] = []
         count, last = 0, ""
         has_schemas = self._access.graphql.may_introspect(call.exchange.account)
         async for entry in self._access.find_apps(call.exchange, after=cursor or ""):
             if count == _PER_PAGE:
-                return found, last
+                return page, last
             count, last = count + 1, entry.uri
             address, text = _BASE + quote(entry.uri, safe=""), describe_app(entry)["description"]
-            found.append(McpResource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
+            page.append(McpResource(f"{address}/{_DESCRIPTION}", f"about {entry.uri}", text))
             if has_schemas:
-                found.append(
-                    McpResource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL")
-                )
-        return found, None
+                page.append(McpResource(f"{address}/{_SCHEMA}", f"schema of {entry.uri}", "as SDL"))
+        return page, None
 
     async def read(self, call: McpCall, uri: str) -> str:
         """Return the content; raise `NotFound` if it does not exist for the caller."""

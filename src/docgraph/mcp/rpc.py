@@ -243,7 +243,11 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
     check_values(body, _MAX_VALUES)
     message = parse_json(body)
-    _check_texts(body, message)
+    if b"\\u" in body:  # a half of a surrogate pair is no character, and cannot be repeated
+        try:
+            json.dumps(message, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise BodyError("the body has an escape that is no character") from None
     if not isinstance(message, dict):
         raise InvalidMessage("the body must be one JSON-RPC message, an object")
     deque(walk_levels(message, "the body", _MAX_DEPTH), maxlen=0)
@@ -256,15 +260,6 @@ def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
     if "id" in message and not _is_id(message["id"]):
         raise InvalidMessage("'id' must be a string or a whole number")
     return message
-
-
-def _check_texts(body: bytes, message: Any) -> None:
-    """Raise for a half of a surrogate pair, which is no character and cannot be repeated."""
-    if b"\\u" in body:
-        try:
-            json.dumps(message, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            raise BodyError("the body has an escape that is no character") from None
 
 
 def _is_id(id: Any) -> bool:
@@ -280,15 +275,12 @@ def render_error(error: DocgraphError) -> Body:
         data["hint"] = error.hint
     if isinstance(error.details, Mapping) and "id" in error.details:
         data["id"] = error.details["id"]
-    content = {"code": _choose_code(error), "message": error.message, "data": data}
+    code = INVALID_REQUEST if isinstance(error, RequestError) else SERVER_ERROR
+    if isinstance(error, BodyError):
+        code = PARSE_ERROR
+    content = {"code": code, "message": error.message, "data": data}
     message = allocations.dumps({"jsonrpc": "2.0", "id": None, "error": content})
     return Body(error.status, message, _MEDIA_TYPE, list(error.headers))
-
-
-def _choose_code(error: DocgraphError) -> int:
-    if isinstance(error, BodyError):
-        return PARSE_ERROR
-    return INVALID_REQUEST if isinstance(error, RequestError) else SERVER_ERROR
 
 
 # The levels of the protocol, the most urgent first.

@@ -112,23 +112,18 @@ class SchemaTools:
             sessions = [await self._access.admit(call.exchange, arguments["app"])]
             await require_introspection(self._access, sessions[0])
         else:
-            sessions = await self._admit_some(call)
-        views = [await self._access.view(one) for one in sessions]
+            sessions = []
+            if self._access.graphql.may_introspect(call.exchange.account):
+                async for session in self._access.admit_apps(call.exchange):
+                    sessions.append(session)
+                    if len(sessions) == _MAX_APPS_SEARCHED:
+                        break
+        views = [await self._access.view(session) for session in sessions]
         content = await self._access.graphql.work_aside(_collect_hits, views, words)
         content["hits"] = keep_first(content["hits"], self._settings.max_result_bytes - _RESERVED)
         if len(sessions) == _MAX_APPS_SEARCHED:
             content["note"] = f"only the first {_MAX_APPS_SEARCHED} apps were searched: name one"
         return as_json(content)
-
-    async def _admit_some(self, call: McpCall) -> list[AppSession]:
-        found: list[AppSession] = []
-        if not self._access.graphql.may_introspect(call.exchange.account):
-            return found
-        async for session in self._access.admit_apps(call.exchange):
-            found.append(session)
-            if len(found) == _MAX_APPS_SEARCHED:
-                break
-        return found
 
 
 def describe_app(entry: StoredDefinition) -> dict[str, Any]:
@@ -150,7 +145,7 @@ def _collect_hits(views: Sequence[VisibleApp], words: Sequence[str]) -> dict[str
         purposes = find_purposes(view)
         for hit in search_schema(view.schema, words, purposes):
             hits.append((hit, view.app.definition.uri, purposes.get(hit.place)))
-    hits.sort(key=lambda one: -one[0].score)
+    hits.sort(key=lambda entry: -entry[0].score)
     shown = [
         {
             "app": app,

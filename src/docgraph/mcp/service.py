@@ -97,7 +97,7 @@ async def answer(methods: McpMethods, call: McpCall, message: Mapping[str, Any])
 def _add_notes(answer: Body, notes: list[bytes]) -> Body:
     if not notes or answer.status != HTTPStatus.OK:
         return answer
-    events = [b"event: message\ndata: " + one + b"\n\n" for one in (*notes, answer.content)]
+    events = [b"event: message\ndata: " + content + b"\n\n" for content in (*notes, answer.content)]
     return Body(200, b"".join(events), _EVENTS)
 
 
@@ -164,12 +164,12 @@ def _compare_headers(message: Mapping[str, Any], revision: Any, headers: Headers
 
 def _decode_header(value: str | None) -> str | None:
     """Return the value of a header, decoded if it is base64; None for a malformed one."""
-    found = _ENCODED.fullmatch(value or "")
-    if found is None:
+    match = _ENCODED.fullmatch(value or "")
+    if match is None:
         return value
     try:
-        content = base64.b64decode(found[1], validate=True)
-        is_canonical = base64.b64encode(content).decode() == found[1]
+        content = base64.b64decode(match[1], validate=True)
+        is_canonical = base64.b64encode(content).decode() == match[1]
         return content.decode() if is_canonical else None
     except (binascii.Error, UnicodeDecodeError):
         return None
@@ -177,7 +177,7 @@ def _decode_header(value: str | None) -> str | None:
 
 def _check_accepted(accept: str) -> bool:
     """Return whether the caller accepts an event stream; JSON must be accepted by all."""
-    kinds = {one.partition(";")[0].strip().lower() for one in accept.split(",")}
+    kinds = {kind.partition(";")[0].strip().lower() for kind in accept.split(",")}
     if kinds.isdisjoint(_ACCEPTED):
         raise NotAcceptable(f"Accept must name {_JSON}")
     return _EVENTS in kinds

@@ -88,15 +88,15 @@ def check_arguments(schema: JsonSchema, arguments: Mapping[str, Any]) -> None:
 
     Null counts as not given.
     """
-    known: Mapping[str, JsonSchema] = schema["properties"]
+    declared: Mapping[str, JsonSchema] = schema["properties"]
     for name, value in arguments.items():
-        if name not in known:
-            given = ", ".join(known) or "none"
+        if name not in declared:
+            given = ", ".join(declared) or "none"
             raise BodyError(f"unknown argument {name[:100]!r}", hint=f"the arguments are: {given}")
-        kind, noun = _KINDS[known[name]["type"]]
+        kind, noun = _KINDS[declared[name]["type"]]
         fits = value is None or isinstance(value, kind)
         if fits and isinstance(value, list):
-            fits = all(isinstance(one, str) for one in value)
+            fits = all(isinstance(item, str) for item in value)
         if not fits:
             raise BodyError(f"the argument {name!r} must be {noun}")
     for name in schema["required"]:

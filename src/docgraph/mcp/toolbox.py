@@ -45,12 +45,12 @@ class Toolbox:
 
     async def list_tools(self, call: McpCall) -> list[Tool]:
         """Return the tools of this caller; search tools in place of very many operations."""
-        own = (await self.operations.list_tools(call, _MAX_TOOLS)).values()
+        declared = (await self.operations.list_tools(call, _MAX_TOOLS)).values()
         always = list(self._always.values())
         if self._is_bound(call.exchange.account):
             always = [tool for tool in always if tool.name not in _FREE_QUERY_TOOLS]
-        tools = [*always, *own]
-        if len(tools) > _MAX_TOOLS or sum(len(one.rendered) for one in tools) > _LONGEST_LIST:
+        tools = [*always, *declared]
+        if len(tools) > _MAX_TOOLS or sum(len(tool.rendered) for tool in tools) > _LONGEST_LIST:
             return [*always, *self._stand_in.values()]
         return tools
 
@@ -67,7 +67,13 @@ class Toolbox:
         try:
             if tool.name in self._always or tool.name in self._stand_in:
                 check_arguments(tool.input_schema, arguments)
-            outcome = self._bound(await tool.run(call, arguments))
+            outcome = await tool.run(call, arguments)
+            if len(outcome.text.encode()) > self._largest:  # it could not be cut
+                raise OperationRefused.because(
+                    f"the result is larger than {self._largest} bytes",
+                    "response-too-large",
+                    Classification.ABORTED,
+                )
         except NotFound as error:
             code = error.code
             if isinstance(uri := arguments.get("app"), str):
@@ -81,16 +87,6 @@ class Toolbox:
             raise
         _record(call, tool, code, started)
         call.report(1, "done")
-        return outcome
-
-    def _bound(self, outcome: ToolOutcome) -> ToolOutcome:
-        """Reject an outcome that is too long and cannot be cut."""
-        if len(outcome.text.encode()) > self._largest:
-            raise OperationRefused.because(
-                f"the result is larger than {self._largest} bytes",
-                "response-too-large",
-                Classification.ABORTED,
-            )
         return outcome
 
 
