@@ -181,30 +181,33 @@ class Compilation:
         position: Position,
     ) -> Render:
         operator = sorted(used)[0]
-        here = (*where, operator)
+        place = (*where, operator)
         is_optional = operator == self.vocabulary.optional
         if is_optional and position.optional is None:
             return self.flaw(
-                here,
+                place,
                 "is allowed only in a list of stages, as a whole filter or as a member of $and",
             )
         if len(value) != 1:
-            return self.flaw(here, f"{operator} must be the only key of its object")
+            return self.flaw(place, f"{operator} must be the only key of its object")
         if is_optional and position.optional is not None:
-            return position.optional(self, value[operator], here, position)
+            return position.optional(self, value[operator], place, position)
         if position.closed:
-            return self.flaw(here, position.closed)
+            return self.flaw(place, position.closed)
         if operator == self.vocabulary.argument:
-            return self._argument(value[operator], here, position)
-        return self._foreign_key(value[operator], here, position)
+            return self._argument(value[operator], place, position)
+        return self._foreign_key(value[operator], place, position)
 
     def _argument(self, shape: Any, where: PartPath, position: Position) -> Render:
-        name, default = shape, None
+        default: Render | None = None
+        name = shape
         if isinstance(shape, list):
             if len(shape) != 2:  # noqa: PLR2004 - a name and a default
                 return self.flaw(where, "must be a name or [name, default]")
             name = shape[0]
-            default = self._default(shape[1], where, position)
+            default = ConstantTemplate(position.absent)
+            if shape[1] is not None:
+                default = self.build(shape[1], (*where, 1), position)
         reference = self.reference(name, where, is_required=default is None)
         if reference is None:
             return ConstantTemplate(None)
@@ -221,11 +224,6 @@ class Compilation:
             return default(scope)
 
         return render
-
-    def _default(self, default: Any, where: PartPath, position: Position) -> Render:
-        if default is None:
-            return ConstantTemplate(position.absent)
-        return self.build(default, (*where, 1), position)
 
     def _foreign_key(self, shape: Any, where: PartPath, position: Position) -> Render:
         if not isinstance(shape, str):
@@ -314,8 +312,8 @@ def build_optional(
     names = _list_names(value)
     if not names:
         return compilation.flaw((*where, 0), "must name one argument or more")
-    found = [compilation.reference(name, (*where, 0)) for name in names]
-    references: list[VariableName] = [reference for reference in found if reference is not None]
+    named = [compilation.reference(name, (*where, 0)) for name in names]
+    references: list[VariableName] = [reference for reference in named if reference is not None]
     compilation.options.update({reference.name: reference for reference in references})
     branches = [build(value[i], (*where, i)) for i in range(1, len(value))]
 
@@ -332,19 +330,17 @@ def decide(source: Any, optional: str, is_given: Callable[[str], bool]) -> Any:
     if not isinstance(source, Mapping):
         return source
     if optional in source:
-        return decide(_choose(source[optional], is_given), optional, is_given)
+        value = source[optional]
+        chosen = 1 if all(map(is_given, _list_names(value))) else 2
+        branch = value[chosen] if chosen < len(value) else {}
+        branch = {"$and": branch} if isinstance(branch, list) else branch
+        return decide(branch, optional, is_given)
     members = source.get("$and")
     if not isinstance(members, list):
         return source
     kept = [part for item in members if (part := decide(item, optional, is_given))]
     others = {key: value for key, value in source.items() if key != "$and"}
     return {**others, "$and": kept} if kept else others
-
-
-def _choose(value: list[Any], is_given: Callable[[str], bool]) -> Any:
-    chosen = 1 if all(map(is_given, _list_names(value))) else 2
-    branch = value[chosen] if chosen < len(value) else {}
-    return {"$and": branch} if isinstance(branch, list) else branch
 
 
 def _list_names(value: list[Any]) -> list[Any]:

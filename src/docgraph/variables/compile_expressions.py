@@ -103,16 +103,14 @@ def _read_sort(value: Any) -> dict[str, int] | None:
     return {key: item for key, item in directions.items() if item is not None}
 
 
-def _is_direction(value: Any) -> bool:
-    if isinstance(value, Mapping):  # {"$meta": "textScore"}
-        return list(value) == ["$meta"]
-    return not isinstance(value, bool) and value in (1, -1)
-
-
 def _build_direction(
     compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
-    if not _is_direction(value):
+    if isinstance(value, Mapping):
+        is_direction = list(value) == ["$meta"]  # {"$meta": "textScore"}
+    else:
+        is_direction = not isinstance(value, bool) and value in (1, -1)
+    if not is_direction:
         return compilation.flaw(where, 'a sort direction must be 1, -1 or {"$meta": "textScore"}')
     return ConstantTemplate(value)
 
@@ -120,9 +118,8 @@ def _build_direction(
 def _build_sort_by(
     compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
-    if isinstance(value, Mapping):
-        return _build_sort(compilation, value, where, position)
-    return _build_direction(compilation, value, where, position)
+    build = _build_sort if isinstance(value, Mapping) else _build_direction
+    return build(compilation, value, where, position)
 
 
 def _build_sort(

@@ -60,22 +60,18 @@ def _build_entry(compilation: Compilation, value: Any, where: PartPath) -> Rende
     if isinstance(value, Mapping) and optional in value:
         if len(value) != 1:
             return compilation.flaw((*where, optional), f"{optional} must be the only key")
-        here = (*where, optional)
 
         def build_branch(branch: Any, place: PartPath) -> Render:
-            return _build_branch(compilation, branch, place)
+            if isinstance(branch, list):
+                return compilation.build(branch, place, STAGES)
+            return _build_entry(compilation, branch, place)
 
-        return build_optional(compilation, value[optional], here, "stage", build_branch, list)
+        place = (*where, optional)
+        return build_optional(compilation, value[optional], place, "stage", build_branch, list)
     stage = compilation.build(value, where, _STAGE)
     if isinstance(stage, ConstantTemplate):
         return ConstantTemplate([stage.value])
     return lambda scope: [] if (rendered := stage(scope)) is NOTHING else [rendered]
-
-
-def _build_branch(compilation: Compilation, value: Any, where: PartPath) -> Render:
-    if isinstance(value, list):
-        return compilation.build(value, where, STAGES)
-    return _build_entry(compilation, value, where)
 
 
 def _build_stage(
@@ -90,10 +86,7 @@ def _build_stage(
         compilation.constants[(*where, name)] = value
         return ConstantTemplate(value)
     compilation.open_stages[(*where, name)] = value
-    return _render_stage(name, body)
 
-
-def _render_stage(name: str, body: Render) -> Render:
     def render(scope: Scope) -> Any:
         rendered = body(scope)
         if rendered is NOTHING:
@@ -116,15 +109,13 @@ def _document(positions: Mapping[str, Position], others: Position) -> Position:
             if isinstance(part, ConstantTemplate) and where[-1] in _COMPUTED:
                 group = {"_id": None} if where[-1] == "$group" else {}
                 compilation.constants[(*where, key)] = {str(where[-1]): {**group, key: item}}
-            parts[key] = _never_nothing(part)
+            parts[key] = part if isinstance(part, ConstantTemplate) else _never_nothing(part)
         return combine_document(value, parts)
 
     return Position(build, read_value, closed="the body of this stage cannot come from outside")
 
 
 def _never_nothing(part: Render) -> Render:
-    if isinstance(part, ConstantTemplate):
-        return part
     return lambda scope: MATCH_NOTHING if (value := part(scope)) is NOTHING else value
 
 
@@ -189,21 +180,16 @@ def _build_search(
     compilation: Compilation, value: Any, where: PartPath, position: Position
 ) -> Render:
     if isinstance(value, list):
-        parts = [compilation.build(one, (*where, i), _SEARCH) for i, one in enumerate(value)]
+        parts = [compilation.build(item, (*where, i), _SEARCH) for i, item in enumerate(value)]
         return combine_list(value, parts)
     if not isinstance(value, Mapping):
         return ConstantTemplate(value)
-    named = {
-        key: compilation.build(one, (*where, key), _position_in_search(key, where))
-        for key, one in value.items()
-    }
+    is_text = where[-1] == "queryString"
+    named: dict[str, Render] = {}
+    for key, item in value.items():
+        inner = LITERAL if is_text else PLAIN if key in _SEARCHED else _SEARCH
+        named[key] = compilation.build(item, (*where, key), inner)
     return combine_document(value, named)
-
-
-def _position_in_search(key: str, where: PartPath) -> Position:
-    if where[-1] == "queryString":
-        return LITERAL
-    return PLAIN if key in _SEARCHED else _SEARCH
 
 
 _SEARCH = Position(_build_search, read_value, closed=LITERAL.closed)

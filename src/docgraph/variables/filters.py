@@ -114,9 +114,9 @@ def _list_kinds(values: list[Any]) -> list[Any]:
     if len(values) == 1:
         return KindChoices(values[0].candidates)
     return [
-        one
+        kind
         for value in values
-        for one in (value.candidates if isinstance(value, SeveralKinds) else (value,))
+        for kind in (value.candidates if isinstance(value, SeveralKinds) else (value,))
     ]
 
 
@@ -248,21 +248,17 @@ def _build_optional(
     def build_branch(branch: Any, place: PartPath) -> Render:
         if not isinstance(branch, list):
             return compilation.build(branch, place, position)
-        return _join(compilation.build(branch, place, conjunction))
+        several = compilation.build(branch, place, conjunction)
+
+        def join(scope: Scope) -> Any:
+            filters = several(scope)
+            if filters is NOTHING:
+                return NOTHING
+            return {} if filters is LEFT_OUT else {"$and": filters}
+
+        return join
 
     return build_optional(compilation, value, where, "condition", build_branch, dict)
-
-
-def _join(conjunction: Render) -> Render:
-    """Combine several conditions into one."""
-
-    def render(scope: Scope) -> Any:
-        filters = conjunction(scope)
-        if filters is NOTHING:
-            return NOTHING
-        return {} if filters is LEFT_OUT else {"$and": filters}
-
-    return render
 
 
 def _build_condition(
@@ -300,19 +296,16 @@ def _compare_kinds(render: Render) -> Render:
                 continue  # a text with one meaning stays an equality
             del document[single]
             if single == "$eq" and several in document:
-                _add_membership(document, value)
+                # One of these kinds, next to an `$in` of other values.
+                if "$not" in document:
+                    text = "$eq with an ID next to $in and $not: write them as members of $and"
+                    raise UnusableValue(text)
+                document["$not"] = {"$nin": list(value.candidates)}
             else:
                 document[several] = KindChoices([*document.get(several, ()), *value.candidates])
         return document
 
     return compare
-
-
-def _add_membership(document: dict[str, Any], value: SeveralKinds) -> None:
-    """Add the condition that the value is one of these, next to an `$in` of other values."""
-    if "$not" in document:
-        raise UnusableValue("$eq with an ID next to $in and $not: write them as members of $and")
-    document["$not"] = {"$nin": list(value.candidates)}
 
 
 def _operator_position(key: str, around: Position) -> Position:

@@ -205,10 +205,10 @@ def parse_random_bits(rest: str) -> int:
 
 def is_momentary(name: str) -> bool:
     """Check if a predefined variable has another value each time the same request is made."""
-    found = _VARIABLE.fullmatch(name)
-    if found is None:
+    match = _VARIABLE.fullmatch(name)
+    if match is None:
         return False  # no variable
-    head, rest = found["head"], found["rest"] or ""
+    head, rest = match["head"], match["rest"] or ""
     if head != "request":
         return head in ("now", "rnd")
     return not rest or any(time in rest for time in REQUEST_TIMES)

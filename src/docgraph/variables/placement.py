@@ -32,8 +32,8 @@ _USE_STAGE: Final = "use the stage $geoNear, or $geoWithin"
 
 def find_misplaced(stages: Any, vocabulary: Vocabulary) -> list[Flaw]:
     """Return the flaws of a pipeline as it is written, with their locations."""
-    found = _Walk(vocabulary).find_in_stages(stages, (), {_COLLECTION})
-    return [*found, *find_missing_metadata(stages, stages, vocabulary)]
+    flaws = _Walk(vocabulary).find_in_stages(stages, (), {_COLLECTION})
+    return [*flaws, *find_missing_metadata(stages, stages, vocabulary)]
 
 
 def find_missing_metadata(part: Any, source: Any, vocabulary: Vocabulary) -> Iterator[Flaw]:
@@ -71,31 +71,31 @@ def _find_searches(
     value: Any, where: PartPath, vocabulary: Vocabulary, *, is_sure: bool
 ) -> Iterator[tuple[PartPath, bool]]:
     """Yield each search with its location, and whether it is always a part of the filter."""
-    for key, one in value.items() if isinstance(value, Mapping) else ():
-        here = (*where, key)
+    for key, inner in value.items() if isinstance(value, Mapping) else ():
+        location = (*where, key)
         if key in _SEARCHES:
-            yield here, is_sure and not _holds(one, (*vocabulary.operators,))
+            yield location, is_sure and not _holds(inner, (*vocabulary.operators,))
         elif key in _LOGICAL or key == vocabulary.optional:
-            parts = [*enumerate(one)] if isinstance(one, list) else []
+            parts = [*enumerate(inner)] if isinstance(inner, list) else []
             # Of one member, $or is that member.
-            place = where if key == "$or" and len(parts) == 1 else here
+            place = where if key == "$or" and len(parts) == 1 else location
             for index, part in parts:
                 sure = is_sure and key != vocabulary.optional
                 yield from _find_searches(part, (*place, index), vocabulary, is_sure=sure)
-        elif key[:1] != "$" and isinstance(one, Mapping):
-            near = {name: one[name] for name in one if name in _NEAR}
-            yield from _find_searches(near, here, vocabulary, is_sure=is_sure)
+        elif key[:1] != "$" and isinstance(inner, Mapping):
+            near = {name: inner[name] for name in inner if name in _NEAR}
+            yield from _find_searches(near, location, vocabulary, is_sure=is_sure)
 
 
 def _has_open_filter(value: Any, vocabulary: Vocabulary) -> bool:
     """Return whether a whole filter is supplied, which may have any condition."""
     if isinstance(value, list):
-        return any(_has_open_filter(one, vocabulary) for one in value)
+        return any(_has_open_filter(inner, vocabulary) for inner in value)
     if not isinstance(value, Mapping):
         return False
     return vocabulary.argument in value or any(
-        _has_open_filter(one, vocabulary)
-        for key, one in value.items()
+        _has_open_filter(inner, vocabulary)
+        for key, inner in value.items()
         if key in _HOLDING_FILTERS or key == vocabulary.optional
     )
 
@@ -103,7 +103,7 @@ def _has_open_filter(value: Any, vocabulary: Vocabulary) -> bool:
 def _holds(value: Any, keys: tuple[str, ...]) -> bool:
     if isinstance(value, Mapping):
         return any(key in value for key in keys) or _holds([*value.values()], keys)
-    return isinstance(value, list) and any(_holds(one, keys) for one in value)
+    return isinstance(value, list) and any(_holds(item, keys) for item in value)
 
 
 def _find_meta(value: Any, name: str, where: PartPath) -> Iterator[PartPath]:
@@ -114,9 +114,9 @@ def _find_meta(value: Any, name: str, where: PartPath) -> Iterator[PartPath]:
             yield (*where, "$meta")
     elif isinstance(value, list):
         entries = enumerate(value)
-    for key, one in entries:
+    for key, inner in entries:
         if key != "$literal":
-            yield from _find_meta(one, name, (*where, key))
+            yield from _find_meta(inner, name, (*where, key))
 
 
 class _Walk:
@@ -132,14 +132,14 @@ class _Walk:
         if not isinstance(stage, Mapping) or len(stage) != 1:
             return
         ((name, body),) = stage.items()
-        here = (*where, name)
+        location = (*where, name)
         if name == self._vocabulary.optional:
             for index, branch in enumerate(body if isinstance(body, list) else ()):
                 find = self.find_in_stages if isinstance(branch, list) else self._find_in_entry
                 if index > 0:  # behind the names
-                    yield from find(branch, (*here, index), {*before})
+                    yield from find(branch, (*location, index), {*before})
             return
-        yield from self._find_in_stage(name, body, here, before)
+        yield from self._find_in_stage(name, body, location, before)
         if name != "$sort" or not self._has_placeholder(body):
             before.add(_rename_empty(name, body))
 
@@ -162,16 +162,16 @@ class _Walk:
 
     def _find_in_filter(self, body: Any, where: PartPath, *, is_first: bool) -> Iterator[Flaw]:
         if isinstance(body, list):
-            for index, one in enumerate(body):
-                yield from self._find_in_filter(one, (*where, index), is_first=is_first)
+            for index, member in enumerate(body):
+                yield from self._find_in_filter(member, (*where, index), is_first=is_first)
         for key, value in body.items() if isinstance(body, Mapping) else ():
-            here = (*where, key)
+            location = (*where, key)
             if key == "$text" and not is_first:
-                yield Flaw(render_place(here), f"a $match with $text {_NOT_FIRST}")
+                yield Flaw(render_place(location), f"a $match with $text {_NOT_FIRST}")
             elif key in _LOGICAL or key == self._vocabulary.optional:
-                yield from self._find_in_filter(value, here, is_first=is_first)
+                yield from self._find_in_filter(value, location, is_first=is_first)
             elif key[:1] != "$":
-                yield from _find_near(value, here)
+                yield from _find_near(value, location)
 
     def _has_placeholder(self, value: Any) -> bool:
         if not isinstance(value, Mapping):
@@ -183,11 +183,11 @@ class _Walk:
 
 def _find_near(condition: Any, where: PartPath) -> Iterator[Flaw]:
     for key, value in condition.items() if isinstance(condition, Mapping) else ():
-        here = (*where, key)
+        location = (*where, key)
         if key in _NEAR:
-            yield Flaw(render_place(here), f"{key} cannot be used in a $match", _USE_STAGE)
+            yield Flaw(render_place(location), f"{key} cannot be used in a $match", _USE_STAGE)
         elif key in ("$not", "$elemMatch"):
-            yield from _find_near(value, here)
+            yield from _find_near(value, location)
 
 
 def _rename_empty(name: str, body: Any) -> str:

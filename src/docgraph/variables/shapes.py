@@ -87,11 +87,8 @@ def _is_lookup(body: Any) -> bool:
 
 def _is_sort(body: Any) -> bool:
     directions = body.values() if _is_filled(body) else [{}]
-    return all(_is_direction(one) for one in directions if isinstance(one, Mapping))
-
-
-def _is_direction(value: Mapping[str, Any]) -> bool:
-    return _is_supplied(value) or value.get("$meta") in _METAS
+    special = [value for value in directions if isinstance(value, Mapping)]
+    return all(_is_supplied(value) or value.get("$meta") in _METAS for value in special)
 
 
 def _is_text(body: Any) -> bool:
@@ -113,7 +110,7 @@ def _is_merged(body: Any) -> bool:
 
 def _is_documents(body: Any) -> bool:
     if isinstance(body, list):
-        return all(isinstance(one, Mapping) for one in body)
+        return all(isinstance(item, Mapping) for item in body)
     return _is_filled(body) and next(iter(body))[:1] == "$"
 
 

@@ -99,7 +99,7 @@ class Template:
 
     def given(self, scope: Scope) -> frozenset[str]:
         """Return the names with a value among those that optional parts depend on."""
-        return frozenset([name for name, one in self.options.items() if scope.is_bound(one)])
+        return frozenset([name for name, option in self.options.items() if scope.is_bound(option)])
 
     def decide(self, scope: Scope) -> Template:
         """Return the filter without the optional conditions that this scope leaves out."""

@@ -87,10 +87,10 @@ def _choose(query: Any, choices: KindChoices, value: Any) -> Any:
         return [value] if query == choices else query
     if isinstance(query, dict):
         return {
-            key: _choose(one, choices, value) if _is_followed(key, one) else one
-            for key, one in query.items()
+            key: _choose(inner, choices, value) if _is_followed(key, inner) else inner
+            for key, inner in query.items()
         }
-    return [_choose(one, choices, value) for one in query]
+    return [_choose(member, choices, value) for member in query]
 
 
 def _is_followed(key: str, value: Any) -> bool:
