@@ -84,9 +84,9 @@ def build_responses(item: Document | None = None) -> dict[str, Document]:
     shaped = {
         name: {
             **_RESPONSES[name],
-            "content": {**_RESPONSES[name]["content"], JSON: {"schema": one}},
+            "content": {**_RESPONSES[name]["content"], JSON: {"schema": schema}},
         }
-        for name, one in schemas.items()
+        for name, schema in schemas.items()
     }
     return {**_RESPONSES, **shaped}
 
@@ -132,7 +132,7 @@ def _error(status: int) -> Document:
     return response
 
 
-ERRORS: Final[dict[str, Document]] = {f"Error{one}": _error(one) for one in _DESCRIPTIONS}
+ERRORS: Final = {f"Error{status}": _error(status) for status in _DESCRIPTIONS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,9 @@ class OperationSpec:
         errors = {*_ALWAYS, *self.errors, *((404,) if self.is_missing_possible else ())}
         if self.body is not None:
             errors |= {*_OF_BODIES}
-        return dict(sorted({**{one: f"Error{one}" for one in errors}, **self.answers}.items()))
+        return dict(
+            sorted({**{status: f"Error{status}" for status in errors}, **self.answers}.items())
+        )
 
 
 _ALWAYS: Final = (400, 401, 403, 405, 408, 414, 429, 431, 500, 501, 503)

@@ -77,8 +77,8 @@ class Surveyor:
         streams = _find_stored(metadata, "streams", find_stream)
         schema_of = {
             namespace: key
-            for namespace, one in metadata.items()
-            if (key := _schema_of(namespace, one))
+            for namespace, properties in metadata.items()
+            if (key := _schema_of(namespace, properties))
         }
         return Survey(
             collections=tuple(
@@ -101,10 +101,10 @@ class Surveyor:
         setting = metadata.get("jsonSchema")
         resource = Resource(ResourceType.COLLECTION, *namespace)
         is_whole = any(
-            has_method_for(type(one), DataPoint.BEFORE_WRITE)
-            and one.wants_whole_documents
-            and one.resolve(resource)
-            for one in self.writers()
+            has_method_for(type(writer), DataPoint.BEFORE_WRITE)
+            and writer.wants_whole_documents
+            and writer.resolve(resource)
+            for writer in self.writers()
         )
         is_skipped = isinstance(setting, dict) and setting.get("skipNotSupported") is True
         return CollectionPaths(
@@ -144,7 +144,7 @@ class Surveyor:
     async def _read_metadata(
         self, namespaces: Sequence[tuple[str, str]], deadline: Deadline
     ) -> dict[tuple[str, str], Document]:
-        found: dict[tuple[str, str], Document] = {}
+        metadata: dict[tuple[str, str], Document] = {}
         for db in sorted({db for db, _ in namespaces}):
             ids = {metadata_id(name): name for of, name in namespaces if of == db}
             stored = await self.store.reads.find(
@@ -155,8 +155,8 @@ class Surveyor:
                 deadline=deadline,
                 projection={"aggrs": 1, "jsonSchema": 1, "streams": 1},
             )
-            found |= {(db, ids[one["_id"]]): as_meant(one) for one in stored}
-        return found
+            metadata |= {(db, ids[document["_id"]]): as_meant(document) for document in stored}
+        return metadata
 
     async def _load_schemas(self, keys: Any) -> dict[SchemaKey, Document]:
         """Return the schemas of collections, and those that they refer to."""
@@ -189,19 +189,19 @@ def _find_stored(
     compile: Callable[[Document, str], _T | None],
 ) -> dict[ResourceKey, _T]:
     """Return the entries under this key of the metadata that can be run."""
-    found: dict[ResourceKey, _T] = {}
+    entries_of: dict[ResourceKey, _T] = {}
     for (db, name), properties in metadata.items():
         entries = properties.get(key)
         for entry in entries if isinstance(entries, list) else ():
             uri = entry.get("uri") if isinstance(entry, dict) else None
             if isinstance(uri, str) and uri:
                 try:
-                    one = compile(properties, uri)
+                    compiled = compile(properties, uri)
                 except DefinitionError:  # stored by other means; requests for it get the error
                     continue
-                if one is not None:
-                    found[db, name, uri] = one
-    return found
+                if compiled is not None:
+                    entries_of[db, name, uri] = compiled
+    return entries_of
 
 
 def _uris_in(namespace: tuple[str, str], places: Iterable[ResourceKey]) -> tuple[str, ...]:
@@ -221,15 +221,14 @@ def _schema_of(namespace: tuple[str, str], properties: Document) -> SchemaKey | 
 def _read_app(definition: Document) -> ServedApp:
     descriptor = definition.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
-    own, description = descriptor.get("uri"), descriptor.get("description")
-    uri = read_uri(own) if isinstance(own, str) else str(definition["_id"])
+    address, description = descriptor.get("uri"), descriptor.get("description")
+    uri = read_uri(address) if isinstance(address, str) else str(definition["_id"])
+    operations = read_operations(descriptor.get("operations"), [])
     return ServedApp(
         tuple(segment for segment in uri.split("/") if segment),
         str(definition["_id"]),
         description if isinstance(description, str) else "",
-        tuple(
-            (one.name, one.description) for one in read_operations(descriptor.get("operations"), [])
-        ),
+        tuple((each.name, each.description) for each in operations),
         descriptor.get("csv") is True,
     )
 
@@ -293,7 +292,7 @@ class _Conversion:
     def convert(self, schema: Any) -> Any:
         """Convert a schema, or a list of schemas."""
         if isinstance(schema, list):
-            return [self.convert(one) for one in schema]
+            return [self.convert(element) for element in schema]
         if not isinstance(schema, dict):
             return schema
         if "$ref" in schema:
@@ -301,7 +300,11 @@ class _Conversion:
         converted: Document = {}
         for keyword, value in schema.items():
             converted |= self._convert_keyword(keyword, value)
-        _convert_bounds(converted)
+        for bound, exclusive in _BOUNDS:  # `exclusiveMinimum: true` with `minimum: 1` is one number
+            if isinstance(converted.get(exclusive), bool):
+                is_exclusive = converted.pop(exclusive)
+                if is_exclusive and bound in converted:
+                    converted[exclusive] = converted.pop(bound)
         return converted
 
     def _convert_keyword(self, keyword: str, value: Any) -> Document:
@@ -310,22 +313,17 @@ class _Conversion:
         if keyword in ("$dynamicRef", "$recursiveRef") or keyword in _LEFT_OUT:
             return {}
         if keyword in _NAMED and isinstance(value, dict):
-            return {keyword: {name: self.convert(one) for name, one in value.items()}}
+            return {keyword: {name: self.convert(inner) for name, inner in value.items()}}
         if keyword == "items" and isinstance(value, list):
             return {"prefixItems": self.convert(value)}
         if keyword == "additionalItems":
             return {}  # only meaningful with a list of items, and can be left open
         if keyword == "dependencies" and isinstance(value, dict):
-            return self._convert_dependencies(value)
+            names = {key: inner for key, inner in value.items() if isinstance(inner, list)}
+            schemas = {key: self.convert(inner) for key, inner in value.items() if key not in names}
+            parts = {"dependentRequired": names, "dependentSchemas": schemas}
+            return {name: part for name, part in parts.items() if part}
         return {keyword: self.convert(value)}
-
-    def _convert_dependencies(self, value: Document) -> Document:
-        names = {key: one for key, one in value.items() if isinstance(one, list)}
-        schemas = {key: self.convert(one) for key, one in value.items() if key not in names}
-        return {
-            **({"dependentRequired": names} if names else {}),
-            **({"dependentSchemas": schemas} if schemas else {}),
-        }
 
     def _refer(self, reference: Any) -> Document:
         if not isinstance(reference, str):
@@ -340,15 +338,6 @@ class _Conversion:
         elif not reference.startswith("#"):
             return {}
         return {"$ref": f"{base}{pointer}"} if pointer[:1] in ("", "/") else {}
-
-
-def _convert_bounds(schema: Document) -> None:
-    """Convert `exclusiveMinimum: true` with `minimum: 1` to `exclusiveMinimum: 1`."""
-    for bound, exclusive in _BOUNDS:
-        if isinstance(schema.get(exclusive), bool):
-            is_exclusive = schema.pop(exclusive)
-            if is_exclusive and bound in schema:
-                schema[exclusive] = schema.pop(bound)
 
 
 def _key_of(match: re.Match[str]) -> SchemaKey:

@@ -33,7 +33,6 @@ from docgraph.openapi.endpoints import Endpoint, Mounted, find_endpoints
 from docgraph.openapi.services import Bound, describe_apps, describe_service
 from docgraph.rest.aggregation_variables import find_variables
 from docgraph.rest.sections import Mongo
-from docgraph.rest.stream_definitions import StreamDefinition
 from docgraph.variables import parse_path
 
 _VARIABLE = re.compile(r"\{[^{}/]+\}")
@@ -65,14 +64,20 @@ class DescribedServices:
 
 def build_document(facts: DescribedServices) -> Document:
     """Build the OpenAPI document."""
-    names = _name_schemas(facts.survey)
+    names: dict[SchemaKey, str] = {}
+    for key in facts.survey.schemas:
+        names[key] = name_component(key, {**SCHEMAS, **dict.fromkeys(names.values())})
     paths = _Paths()
     for service in facts.services:
-        paths.add_all(describe_service(service))
+        described = [*describe_service(service).items()]
         if service.name == "graphql":
-            paths.add_all(describe_apps(service, facts.survey.apps))
-    if facts.settings is not None:
-        _describe_mounts(facts, names, paths)
+            described += describe_apps(service, facts.survey.apps).items()
+        for path, item in described:
+            paths.add(path, item)
+    for mount in facts.mounts if facts.settings is not None else ():
+        for endpoint in find_endpoints(mount, facts.survey.collections):
+            if endpoint.type not in _OF_STREAMS or facts.has_streams:
+                paths.add(endpoint.path, _describe_endpoint(endpoint, facts.survey, names))
     left_out = facts.survey.left_out
     return {
         "openapi": "3.1.0",
@@ -94,10 +99,6 @@ class _Paths:
         self.items: dict[str, Document] = {}
         self._shapes: set[str] = set()
         self._ids: set[str] = set()
-
-    def add_all(self, items: Mapping[str, Document]) -> None:
-        for path, item in items.items():
-            self.add(path, item)
 
     def add(self, path: str, item: Document) -> None:
         """Add a path; a template with other variable names is the same path."""
@@ -122,24 +123,14 @@ class _Paths:
 
     @property
     def tags(self) -> list[Document]:
-        found = {
-            tag: None
+        names = dict.fromkeys(
+            tag
             for item in self.items.values()
             for operation in item.values()
             if isinstance(operation, dict)
             for tag in operation["tags"]
-        }
-        return [{"name": tag} for tag in found]
-
-
-def _describe_mounts(
-    facts: DescribedServices, names: Mapping[SchemaKey, str], paths: _Paths
-) -> None:
-    for mount in facts.mounts:
-        for endpoint in find_endpoints(mount, facts.survey.collections):
-            if endpoint.type in _OF_STREAMS and not facts.has_streams:
-                continue
-            paths.add(endpoint.path, _describe_endpoint(endpoint, facts.survey, names))
+        )
+        return [{"name": name} for name in names]
 
 
 def _describe_endpoint(
@@ -148,28 +139,28 @@ def _describe_endpoint(
     item: Document = {}
     if endpoint.parameters:
         item["parameters"] = [_path_parameter(name) for name in endpoint.parameters]
-    collection = endpoint.collection
-    shape = (
-        _shape_of(survey.schema_of.get((collection.db, collection.name)), names)
-        if collection
-        else None
-    )
+    collection, name = endpoint.collection, None
+    if collection is not None:
+        key = survey.schema_of.get((collection.db, collection.name))
+        name = None if key is None else names.get(key)
+    shape = None if name is None else refer("schemas", name)
+    refuses_patch = collection is not None and not collection.takes_bulk_patch
     for (type, method), operation in OPERATIONS.items():
-        if type is endpoint.type:
-            one = (
-                replace(operation, summary=_REFUSED, answers={})
-                if _is_refused(endpoint, method)
-                else operation
-            )
-            item[method.lower()] = _describe_operation(endpoint, one, shape, survey)
+        if type is not endpoint.type:
+            continue
+        if refuses_patch and type is ResourceType.BULK and method == "PATCH":
+            # The resource has the method, but the collection rejects every such request.
+            operation = replace(operation, summary=_REFUSED, answers={})  # noqa: PLW2901
+        described: Document = {
+            "tags": [_tag_of(endpoint)],
+            "summary": _summarise(endpoint, operation),
+            "parameters": _describe_parameters(endpoint, operation, survey),
+        }
+        if operation.body is not None:
+            described["requestBody"] = _describe_body(endpoint, operation.body, shape)
+        described["responses"] = _describe_responses(endpoint, operation, shape)
+        item[method.lower()] = described
     return item
-
-
-def _is_refused(endpoint: Endpoint, method: str) -> bool:
-    """Return whether the resource has the method but the collection rejects every such request."""
-    is_bulk_patch = endpoint.type is ResourceType.BULK and method == "PATCH"
-    collection = endpoint.collection
-    return is_bulk_patch and collection is not None and not collection.takes_bulk_patch
 
 
 def _path_parameter(name: str) -> Document:
@@ -177,20 +168,6 @@ def _path_parameter(name: str) -> Document:
         return refer("parameters", name)
     schema = {"type": "string", "minLength": 1}
     return {"name": name, "in": "path", "required": True, "schema": schema}
-
-
-def _describe_operation(
-    endpoint: Endpoint, operation: OperationSpec, shape: Document | None, survey: Survey
-) -> Document:
-    described: Document = {
-        "tags": [_tag_of(endpoint)],
-        "summary": _summarise(endpoint, operation),
-        "parameters": _describe_parameters(endpoint, operation, survey),
-    }
-    if operation.body is not None:
-        described["requestBody"] = _describe_body(endpoint, operation.body, shape)
-    described["responses"] = _describe_responses(endpoint, operation, shape)
-    return described
 
 
 def _describe_parameters(
@@ -210,20 +187,13 @@ def _describe_parameters(
         allowed = {"snapshot": stream.snapshot is not None, "before": stream.before}
         for name in [name for name, is_allowed in allowed.items() if not is_allowed]:
             parameters.remove(refer("parameters", name))
-        if stream.notify_parameter:
-            parameters.append(_describe_condition(stream))
+        if stream.notify_parameter:  # by which a client selects events
+            path = ".".join(stream.notify_path)
+            text = f"only events that have this text at `{path}`; all of them without it"
+            schema = {"type": "string"}
+            described = {"name": stream.notify_parameter, "in": "query", "description": text}
+            parameters.append({**described, "schema": schema})
     return parameters
-
-
-def _describe_condition(stream: StreamDefinition) -> Document:
-    """Return the parameter by which a client selects events."""
-    path = ".".join(stream.notify_path)
-    return {
-        "name": stream.notify_parameter,
-        "in": "query",
-        "description": f"only events that have this text at `{path}`; all of them without it",
-        "schema": {"type": "string"},
-    }
 
 
 def _tag_of(endpoint: Endpoint) -> str:
@@ -272,12 +242,14 @@ def _describe_responses(
 ) -> Document:
     # With `keys`, or stored by other means, a document need not match the schema.
     item = {"anyOf": [shape, refer("schemas", "Document")]} if shape else None
-    own = build_responses(item) if item else {}
+    shaped = build_responses(item) if item else {}
     statuses = operation.statuses
     if endpoint.of == "root":
         statuses.pop(404, None)
     return {
-        str(status): own[name] if name in own and name in _SHAPED else refer("responses", name)
+        str(status): shaped[name]
+        if name in shaped and name in _SHAPED
+        else refer("responses", name)
         for status, name in statuses.items()
     }
 
@@ -285,9 +257,9 @@ def _describe_responses(
 def _describe_variables(*sources: Any) -> Document:
     """Return the parameter `avars` with the names that the stages use."""
     heads: dict[str, bool] = {}
-    for one in find_variables(*sources):
-        head = parse_path(one.name)[0]
-        heads[head] = heads.get(head, False) or one.is_required
+    for variable in find_variables(*sources):
+        head = parse_path(variable.name)[0]
+        heads[head] = heads.get(head, False) or variable.is_required
     schema: Document = {"type": "object", "properties": {head: {} for head in sorted(heads)}}
     required = sorted(head for head, is_required in heads.items() if is_required)
     if required:
@@ -299,18 +271,6 @@ def _describe_variables(*sources: Any) -> Document:
         "required": bool(required),
         "content": {JSON: {"schema": schema}},
     }
-
-
-def _name_schemas(survey: Survey) -> dict[SchemaKey, str]:
-    names: dict[SchemaKey, str] = {}
-    for key in survey.schemas:
-        names[key] = name_component(key, {**SCHEMAS, **dict.fromkeys(names.values())})
-    return names
-
-
-def _shape_of(key: SchemaKey | None, names: Mapping[SchemaKey, str]) -> Document | None:
-    name = names.get(key) if key is not None else None
-    return refer("schemas", name) if name is not None else None
 
 
 def _build_components(facts: DescribedServices, names: Mapping[SchemaKey, str]) -> Document:

@@ -69,11 +69,11 @@ class Endpoint:
 def read_mounts(mounts: Sequence[MongoMount], prefix: str) -> tuple[Mounted, ...]:
     """Return the mounts below the path of the service, the longest first."""
     base = tuple(map(_encode, parse_path(prefix.encode())))
-    found = []
+    mounted = []
     for mount in map(split_mount, mounts):
         path = "".join(f"/{part}" for part in (*base, *map(_encode, mount.where)))
-        found.append(Mounted(path, mount.what, any(map(_VARIABLE.search, mount.what))))
-    return tuple(sorted(found, key=lambda one: -one.where.count("/")))
+        mounted.append(Mounted(path, mount.what, any(map(_VARIABLE.search, mount.what))))
+    return tuple(sorted(mounted, key=lambda mount: -mount.where.count("/")))
 
 
 def find_endpoints(mount: Mounted, collections: Iterable[CollectionPaths]) -> Iterator[Endpoint]:
@@ -82,15 +82,19 @@ def find_endpoints(mount: Mounted, collections: Iterable[CollectionPaths]) -> It
         case "root":
             yield Endpoint(mount.where or "/", ResourceType.ROOT)
             yield Endpoint(f"{mount.where}/_size", ResourceType.SIZE, "root")
-            for one in collections:
-                base = f"{mount.where}/{_encode(one.db)}/{_encode(one.name)}"
-                yield from _in_collection(base, one)
+            for collection in collections:
+                base = f"{mount.where}/{_encode(collection.db)}/{_encode(collection.name)}"
+                yield from _in_collection(base, collection)
             yield from _in_database(f"{mount.where}/{{db}}", ())
         case "database":
-            listed = [one for one in collections if one.db == mount.what[0]]
+            listed = [collection for collection in collections if collection.db == mount.what[0]]
             yield from _in_database(mount.where, () if mount.is_open else listed)
         case "collection":
-            named = [one for one in collections if (one.db, one.name) == mount.what]
+            named = [
+                collection
+                for collection in collections
+                if (collection.db, collection.name) == mount.what
+            ]
             yield from _in_collection(mount.where, named[0] if named else None)
         case _:
             yield Endpoint(mount.where, ResourceType.DOCUMENT)
@@ -105,8 +109,8 @@ def _in_database(base: str, collections: Iterable[CollectionPaths]) -> Iterator[
     yield Endpoint(f"{store}/_size", ResourceType.SIZE, "schema store")
     yield Endpoint(f"{store}/_meta", ResourceType.METADATA, "schema store")
     yield Endpoint(f"{store}/{{id}}", ResourceType.SCHEMA)
-    for one in collections:
-        yield from _in_collection(f"{base}/{_encode(one.name)}", one)
+    for collection in collections:
+        yield from _in_collection(f"{base}/{_encode(collection.name)}", collection)
     yield from _in_collection(f"{base}/{{collection}}", None)
 
 

@@ -21,7 +21,7 @@ from docgraph.exchange.markup import PageStyle
 from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
 from docgraph.openapi.components import SECURITY_SCHEMES
-from docgraph.openapi.described_resources import Survey, Surveyor
+from docgraph.openapi.described_resources import Surveyor
 from docgraph.openapi.document import DescribedServices, build_document
 from docgraph.openapi.endpoints import read_mounts
 from docgraph.openapi.sections import OpenApi, OpenApiPage
@@ -52,7 +52,8 @@ HEADERS: Final = _STYLE.headers
 _METHODS: Final = ("get", "post", "put", "patch", "delete")
 _CODE: Final = re.compile(r"`([^`]+)`")
 
-Found = tuple[str, str, Document, list[Document]]  # path, method, operation, parameters
+# Path, method, operation, parameters.
+DescribedOperation = tuple[str, str, Document, list[Document]]
 
 
 def render_page(document: Document) -> bytes:
@@ -74,38 +75,43 @@ def _render(document: Document) -> Iterator[str]:
     operations = list(_find_operations(document))
     for index, tag in enumerate(tags):
         yield f'<section><h2 id="t{index}">{escape(tag)}</h2>'
-        for found in operations:
-            if tag in found[2]["tags"]:
-                yield from _render_operation(found, document)
+        for operation in operations:
+            if tag in operation[2]["tags"]:
+                yield from _render_operation(operation, document)
         yield "</section>"
 
 
-def _find_operations(document: Document) -> Iterator[Found]:
+def _find_operations(document: Document) -> Iterator[DescribedOperation]:
     for path, item in document["paths"].items():
         shared = item.get("parameters", [])
         for method in _METHODS:
             if method in item:
                 operation = item[method]
                 listed = [*shared, *operation.get("parameters", [])]
-                yield path, method, operation, [_resolve(one, document) for one in listed]
+                yield (
+                    path,
+                    method,
+                    operation,
+                    [_resolve(parameter, document) for parameter in listed],
+                )
 
 
-def _render_operation(found: Found, document: Document) -> Iterator[str]:
-    path, method, operation, parameters = found
+def _render_operation(described: DescribedOperation, document: Document) -> Iterator[str]:
+    path, method, operation, parameters = described
     yield f"<details><summary><b>{method.upper()}</b> <code>{escape(path)}</code> "
     yield f"– {_text(operation.get('summary', ''))}</summary>"
     if operation.get("description"):
         yield f"<p>{_text(operation['description'])}</p>"
     if parameters:
-        rows = ([one["name"], one["in"], _describe_parameter(one)] for one in parameters)
+        rows = ([each["name"], each["in"], _describe_parameter(each)] for each in parameters)
         yield from _render_table(("parameter", "in", ""), rows)
     body = operation.get("requestBody")
     if body is not None:
         media = ", ".join(_resolve(body, document)["content"])
         yield f"<p>Body: <code>{escape(media)}</code></p>"
     rows = (
-        [status, _resolve(one, document)["description"]]
-        for status, one in operation["responses"].items()
+        [status, _resolve(response, document)["description"]]
+        for status, response in operation["responses"].items()
     )
     yield from _render_table(("answer", ""), rows)
     yield "</details>"
@@ -122,19 +128,12 @@ def _render_table(heads: tuple[str, ...], rows: Any) -> Iterator[str]:
 def _describe_parameter(parameter: Mapping[str, Any]) -> str:
     needed = " (required)" if parameter.get("required") and parameter["in"] != "path" else ""
     schema = parameter.get("schema", {})
-    choices = ", ".join(f"`{one}`" for one in schema.get("enum", ()))
-    names = _names_of(parameter)
+    choices = ", ".join(f"`{choice}`" for choice in schema.get("enum", ()))
+    names = ""  # of the properties of a JSON parameter: the variables of an aggregation
+    for media in parameter.get("content", {}).values():
+        names = names or ", ".join(f"`{name}`" for name in media["schema"].get("properties", ()))
     parts = [parameter.get("description", "") + needed, choices, names]
     return "; ".join(part for part in parts if part)
-
-
-def _names_of(parameter: Mapping[str, Any]) -> str:
-    """Return the properties of a JSON parameter: the variables of an aggregation."""
-    for media in parameter.get("content", {}).values():
-        properties = media["schema"].get("properties", {})
-        if properties:
-            return ", ".join(f"`{name}`" for name in properties)
-    return ""
 
 
 def _resolve(part: Document, document: Document) -> Document:
@@ -194,27 +193,24 @@ class _Describing(Service):
         """Describe what is currently served."""
         services = tuple(map(self._bind, self._registry.of_kind(Kind.SERVICE)))
         bound = {service.name for service in services}
+        apps = self._graphql if "graphql" in bound else None
+        survey_resources = self._surveyor.survey if "mongo" in bound else self._surveyor.survey_apps
+        survey = await survey_resources(apps, Deadline.after_ms(_LONGEST_MS))
         return build_document(
             DescribedServices(
                 title=self._core.name,
                 settings=self._mongo if "mongo" in bound else None,
                 mounts=self._mounts,
-                survey=await self._survey(bound),
+                survey=survey,
                 services=services,
                 security=describe_security(
-                    [one.name for one in self._registry.of_kind(Kind.AUTH_MECHANISM)],
+                    [mechanism.name for mechanism in self._registry.of_kind(Kind.AUTH_MECHANISM)],
                     self._cookie.name if self._registry.find("authCookieHandler") else None,
                 ),
                 has_streams=self._registry.find("events") is not None,
                 base_url=self._core.base_url,
             )
         )
-
-    async def _survey(self, bound: set[str]) -> Survey:
-        apps = self._graphql if "graphql" in bound else None
-        if "mongo" not in bound:
-            return await self._surveyor.survey_apps(apps, Deadline.after_ms(_LONGEST_MS))
-        return await self._surveyor.survey(apps, Deadline.after_ms(_LONGEST_MS))
 
     def _bind(self, service: Service) -> Bound:
         section = self._configuration.get(service.name)
@@ -260,8 +256,8 @@ class OpenApiPageService(_Describing):
 
 def describe_security(mechanisms: Iterable[str], cookie: str | None) -> dict[str, Document]:
     """Return enabled mechanisms as security schemes; `cookie` is the name of one that is read."""
-    known = (SECURITY_SCHEMES[name] for name in mechanisms if name in SECURITY_SCHEMES)
-    schemes = {str(scheme["scheme"]): scheme for scheme in known}
+    enabled = (SECURITY_SCHEMES[name] for name in mechanisms if name in SECURITY_SCHEMES)
+    schemes = {str(scheme["scheme"]): scheme for scheme in enabled}
     if cookie is not None:
         schemes["cookie"] = {"type": "apiKey", "in": "cookie", "name": cookie}
     return schemes

@@ -43,31 +43,35 @@ _KNOWN: Final = decode(
 
 def describe_service(service: Bound) -> dict[str, PathItem]:
     """Return the paths of a service."""
-    known = _KNOWN.get(service.name)
-    if known is None:
+    paths = _KNOWN.get(service.name)
+    if paths is None:
         return _describe_unknown(service)
-    has_user = "/{user}" in known  # the service itself authenticates the caller
+    has_user = "/{user}" in paths  # the service itself authenticates the caller
     return {
         f"{service.path}{below}": {
             key: value
             if key == "parameters"
-            else _complete(service, value, own=has_user or below != "")
+            else _complete(service, value, is_checked=has_user or below != "")
             for key, value in item.items()
         }
-        for below, item in known.items()
+        for below, item in paths.items()
         if service.parts is None or below[1:] in service.parts
     }
 
 
-def _complete(service: Bound, operation: Document, *, own: bool = False) -> Document:
-    """Return the operation with the common errors and its security requirement."""
-    errors = (*_OFTEN, 404, 405) if own else _OFTEN
-    responses = {one: refer("responses", f"Error{one}") for one in errors} | operation["responses"]
+def _complete(service: Bound, operation: Document, *, is_checked: bool = False) -> Document:
+    """Return the operation with the common errors and its security requirement.
+
+    `is_checked`: the service itself decides who may use it.
+    """
+    errors = (*_OFTEN, 404, 405) if is_checked else _OFTEN
+    responses = {status: refer("responses", f"Error{status}") for status in errors}
+    responses |= operation["responses"]
     return {
         "tags": ["server"],
         **operation,
-        "responses": {str(status): one for status, one in sorted(responses.items())},
-        **({} if service.secured or own else {"security": []}),
+        "responses": {str(status): response for status, response in sorted(responses.items())},
+        **({} if service.secured or is_checked else {"security": []}),
     }
 
 
@@ -81,13 +85,13 @@ def _describe_unknown(service: Bound) -> dict[str, PathItem]:
     }
     if service.methods == ():
         return {}
-    return {service.path or "/": {one.lower(): operation for one in service.methods}}
+    return {service.path or "/": {method.lower(): operation for method in service.methods}}
 
 
 def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathItem]:
     """Return one path for each app."""
     return {
-        f"{service.path}/{'/'.join(quote(one, safe='') for one in app.uri)}": {
+        f"{service.path}/{'/'.join(quote(part, safe='') for part in app.uri)}": {
             "post": _describe_app(service, app)
         }
         for app in apps
@@ -95,11 +99,9 @@ def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathIt
 
 
 def _describe_app(service: Bound, app: ServedApp) -> Document:
-    answers = {one: refer("responses", "GraphqlError") for one in (400, 404, 405, 408, 413, 500)}
-    result = "GraphqlTable" if app.csv else "GraphqlResult"
-    answers |= {200: refer("responses", result), 503: refer("responses", "GraphqlError")}
-    if app.csv:
-        answers[406] = refer("responses", "GraphqlError")
+    statuses = (400, 404, 405, *((406,) if app.csv else ()), 408, 413, 500, 503)
+    answers = {status: refer("responses", "GraphqlError") for status in statuses}
+    answers[200] = refer("responses", "GraphqlTable" if app.csv else "GraphqlResult")
     operation = _complete(service, {"summary": f"Query the app {app.name}", "responses": answers})
     return {
         **operation,
