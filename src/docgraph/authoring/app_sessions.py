@@ -7,7 +7,7 @@ they might store (`permissionDefinitions`), so that no draft shows more than its
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -155,24 +155,16 @@ def _admit(session: AppSession, decision: Decision) -> AppSession:
     return session
 
 
-def _part_of(finding: Finding) -> str:
-    return finding.where.partition(".")[0]
-
-
-def _outside(findings: Collection[Finding], parts: Collection[str]) -> tuple[Finding, ...]:
-    """Return the findings, without those about parts that cannot be read."""
-    return tuple(one for one in findings if _part_of(one) not in parts)
-
-
 def _merge_findings(inspection: Inspection, draft: Draft) -> Report:
     """Return the findings, with the reasons why parts of the draft cannot be read."""
     report = require_id(inspection.report, draft.document)
-    unread = {_part_of(flaw) for flaw in draft.flaws}
-    return replace(
-        report,
-        errors=(*draft.flaws, *_outside(report.errors, unread)),
-        warnings=_outside(report.warnings, unread),
-    )
+    unread = {flaw.where.partition(".")[0] for flaw in draft.flaws}
+
+    def drop_unread(findings: Iterable[Finding]) -> Iterator[Finding]:
+        return (each for each in findings if each.where.partition(".")[0] not in unread)
+
+    errors = (*draft.flaws, *drop_unread(report.errors))
+    return replace(report, errors=errors, warnings=tuple(drop_unread(report.warnings)))
 
 
 def _reject(report: Report, draft: Draft) -> DefinitionError:
@@ -180,5 +172,5 @@ def _reject(report: Report, draft: Draft) -> DefinitionError:
     return DefinitionError(
         f"the definition cannot work: {first}",
         hint=first.hint,
-        details=[draft.describe(one) for one in report.errors[:_MAX_SHOWN]],
+        details=[draft.describe(error) for error in report.errors[:_MAX_SHOWN]],
     )

@@ -113,28 +113,31 @@ def read_body(body: bytes, content_type: str) -> dict[str, Any]:
     return members
 
 
-def read_parameters(request: Request, known: Collection[str]) -> dict[str, Any]:
+def read_parameters(request: Request, members: Collection[str]) -> dict[str, Any]:
     """Read the same members from parameters of a GET: `role` may be repeated."""
     query = request.query
     takes = {
-        "role" if one == "roles" else one: one for one in known if _MEMBERS[one] in (str, list)
+        "role" if member == "roles" else member: member
+        for member in members
+        if _MEMBERS[member] in (str, list)
     }
     content: dict[str, Any] = {}
     for name in sorted(query.names()):
-        member = takes.get(name)
-        if member is None:
+        if name not in takes:
             hint = f"there are: {', '.join(takes)}" if takes else "it takes none"
             raise RequestError(f"unknown parameter {name[:100]!r}", hint=hint)
+        member = takes[name]
         content[member] = query.get_list(name) if member == "roles" else query.get(name)
     return content
 
 
-def read_wanted(content: Mapping[str, Any], known: Collection[str]) -> ToolArguments:
+def read_wanted(content: Mapping[str, Any], members: Collection[str]) -> ToolArguments:
     """Read the members of a request; null counts as not given."""
     given = {name: value for name, value in content.items() if value is not None}
     for name, value in given.items():
-        if name not in known:
-            raise BodyError(f"unknown member {name[:100]!r}", hint=f"there are: {', '.join(known)}")
+        if name not in members:
+            hint = f"there are: {', '.join(members)}"
+            raise BodyError(f"unknown member {name[:100]!r}", hint=hint)
         if not isinstance(value, _MEMBERS[name]) or (
             isinstance(value, bool) and _MEMBERS[name] is int
         ):
@@ -164,6 +167,13 @@ def _read_request(given: Mapping[str, Any]) -> GraphqlRequest | None:
     return read_request(members)
 
 
+def _read_sample(given: Mapping[str, Any]) -> int | None:
+    sample: int | None = given.get("sample")
+    if sample is not None and not 1 <= sample <= _MAX_SAMPLED:
+        raise BodyError(f"'sample' must be from 1 to {_MAX_SAMPLED}")
+    return sample
+
+
 def _read_texts(given: Mapping[str, Any], member: str, most: int) -> tuple[str, ...] | None:
     texts = given.get(member)
     if texts is None:
@@ -173,13 +183,6 @@ def _read_texts(given: Mapping[str, Any], member: str, most: int) -> tuple[str, 
     if len(texts) > most:
         raise BodyError(f"{member!r} has more than {most} elements")
     return tuple(dict.fromkeys(texts))
-
-
-def _read_sample(given: Mapping[str, Any]) -> int | None:
-    sample: int | None = given.get("sample")
-    if sample is not None and not 1 <= sample <= _MAX_SAMPLED:
-        raise BodyError(f"'sample' must be from 1 to {_MAX_SAMPLED}")
-    return sample
 
 
 def _read_name(given: Mapping[str, Any], member: str) -> str | None:
@@ -255,7 +258,7 @@ class Draft:
 
     def _locate(self, where: str) -> TextPosition | None:
         """Return the position of the deepest key of a text that the path leads to."""
-        part = next((one for one in self.texts if where[: len(one)] == one), None)
+        part = next((name for name in self.texts if where.startswith(name)), None)
         return None if part is None else locate(self.texts[part], where[len(part) :])
 
 
@@ -266,15 +269,15 @@ def _find_fields(schema: str) -> Mapping[str, TextPosition]:
         definitions = parse(schema).definitions
     except (GraphQLError, RecursionError):  # the check reports it
         return {}
-    found: dict[str, TextPosition] = {}
+    positions: dict[str, TextPosition] = {}
     for node in definitions:
         if isinstance(node, _TYPES):
-            for one in node.fields or ():
-                if one.name.loc is not None:
-                    start = one.name.loc.start_token
+            for field_node in node.fields or ():
+                if field_node.name.loc is not None:
+                    start = field_node.name.loc.start_token
                     place = TextPosition(start.line, start.column)
-                    found[f"{node.name.value}.{one.name.value}"] = place
-    return found
+                    positions[f"{node.name.value}.{field_node.name.value}"] = place
+    return positions
 
 
 def read_draft(source: Mapping[str, Any]) -> Draft:
@@ -283,16 +286,16 @@ def read_draft(source: Mapping[str, Any]) -> Draft:
     texts: dict[str, ConfigNode] = {}
     flaws: list[Finding] = []
     for key, value in source.items():
-        plain = value
+        content = value
         if key in TEXT_PARTS and isinstance(value, str):
             parsed = _parse(value)
             if parsed.node is None or parsed.problems:
                 flaws += [_read_problem(key, problem) for problem in parsed.problems]
                 continue
             texts[key] = parsed.node
-            plain = to_plain(parsed.node)
+            content = to_plain(parsed.node)
         try:
-            document[key] = build_bson(plain)
+            document[key] = build_bson(content)
         except ValueError as error:
             flaws.append(Finding(key, str(error)))
     sources = {part: source[part] for part in TEXT_PARTS if isinstance(source.get(part), str)}
@@ -323,7 +326,7 @@ def locate(node: ConfigNode, where: str) -> TextPosition | None:
 
 def _read_problem(part: str, problem: Problem) -> Finding:
     """Convert a mistake of the text; its origin is written as `:line:column`."""
-    numbers = [int(one) for one in problem.origin.split(":") if one.isdigit()]
+    numbers = [int(number) for number in problem.origin.split(":") if number.isdigit()]
     place = TextPosition(numbers[0], numbers[1]) if len(numbers) > 1 else None
     where = (part + problem.path.replace("/", ".")).rstrip(".")
     return Finding(where, problem.message, problem.hint, place)
@@ -340,7 +343,7 @@ def _find_step(node: ConfigNode, rest: str) -> tuple[ConfigNode, str] | None:
             return None
         return node.value[int(index[1])], rest[index.end() :]
     if isinstance(node.value, Mapping) and rest[:1] == ".":
-        ends = [number for number, one in enumerate(rest) if number and one in ".["]
+        ends = [number for number, character in enumerate(rest) if number and character in ".["]
         for end in (len(rest), *reversed(ends)):
             child = node.value.get(rest[1:end])
             if child is not None:

@@ -39,7 +39,9 @@ class ToolResponses:
 
     async def check(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return the findings of `docgraph apps check`, and what storing would change."""
-        draft = _require_draft(wanted)
+        draft = wanted.draft
+        if draft is None:
+            raise BodyError("'definition' is missing", hint="give the definition of an app")
         if not wanted.run:
             return await self._render_texts(wanted, draft)
         report = await self._examine(exchange, draft)
@@ -71,14 +73,16 @@ class ToolResponses:
         limits = self.sessions.limits
         if report.errors or limits is None or not await limits.may_see_apps(exchange):
             return report
-        return replace(report, errors=tuple([one async for one in self._find_collisions(draft)]))
+        return replace(
+            report, errors=tuple([collision async for collision in self._find_collisions(draft)])
+        )
 
     async def _find_collisions(self, draft: Draft) -> AsyncIterator[Finding]:
         """Yield stored apps that already use the URI."""
-        own = build_entry(draft.document)
-        claims = set(find_claims(own.id, own.uri))
-        for other in await self.sessions.access.apps.list_served() if own.enabled else ():
-            if other.key != build_key(own.id) and claims & set(find_claims(other.id, other.uri)):
+        entry = build_entry(draft.document)
+        claims = set(find_claims(entry.id, entry.uri))
+        for other in await self.sessions.access.apps.list_served() if entry.enabled else ():
+            if other.key != build_key(entry.id) and claims & set(find_claims(other.id, other.uri)):
                 yield Finding(
                     "descriptor.uri",
                     f"the app {other.id} is served there, too",
@@ -113,8 +117,13 @@ class ToolResponses:
         content = outlook.as_dict(privileged=privileged)
         if not privileged:
             return content
-        content["warnings"] = [one.warning for one in outlook.fetches if one.warning]
-        content["limits"] = _describe_limits(session.app)
+        content["warnings"] = [fetch.warning for fetch in outlook.fetches if fetch.warning]
+        limits = session.app.limits  # of a query of the app, in the units of its plan
+        content["limits"] = {
+            "estimatedDocuments": limits.estimated_documents,
+            "fetchedDocuments": limits.fetched_documents,
+            "responseBytes": limits.response_bytes,
+        }
         if wanted.run:
             return content | await self._run(session, request)
         plan = await graphql.plan(session.app, request, session.exchange)
@@ -126,13 +135,13 @@ class ToolResponses:
             ran = await graphql.run(app, request, session.exchange, is_explained=True)
         except OperationRefused as refusal:
             plan = await graphql.plan(app, request, session.exchange)
-            errors = [one.as_dict() for one in refusal.errors]
+            errors = [error.as_dict() for error in refusal.errors]
             return {"plan": plan.explain(), "commands": [], "errors": errors}
         return {
             "plan": ran.plan.explain(),
             "commands": [command.as_dict() for command in ran.commands],
             "documents": ran.result.documents,
-            "errors": [one.as_dict() for one in ran.result.errors],
+            "errors": [error.as_dict() for error in ran.result.errors],
             **ran.freshness,
         }
 
@@ -176,8 +185,8 @@ class ToolResponses:
     async def _cross_own(self, session: AppSession) -> dict[str, Any]:
         """Return what callers without the root role may see: their own fields and roles."""
         view = await self.sessions.access.view(session)
-        own = session.app.visibility.all_roles.intersection(session.exchange.roles)
-        return await self._cross(session.app, sorted(own), set(list_fields(view.schema)))
+        roles = session.app.visibility.all_roles.intersection(session.exchange.roles)
+        return await self._cross(session.app, sorted(roles), set(list_fields(view.schema)))
 
     async def _describe_access(
         self, exchange: Exchange, app: App, account: Account | None
@@ -203,22 +212,6 @@ class ToolResponses:
         }
 
 
-def _describe_limits(app: App) -> dict[str, int]:
-    """Return the limits of a query of the app, in the units of its plan."""
-    limits = app.limits
-    return {
-        "estimatedDocuments": limits.estimated_documents,
-        "fetchedDocuments": limits.fetched_documents,
-        "responseBytes": limits.response_bytes,
-    }
-
-
-def _require_draft(wanted: ToolArguments) -> Draft:
-    if wanted.draft is None:
-        raise BodyError("'definition' is missing", hint="give the definition of an app")
-    return wanted.draft
-
-
 def _require_request(wanted: ToolArguments) -> GraphqlRequest:
     if wanted.request is None:
         raise BodyError("'query' is missing", hint="give the text of a GraphQL query")
@@ -226,13 +219,10 @@ def _require_request(wanted: ToolArguments) -> GraphqlRequest:
 
 
 def _describe_report(report: Report, draft: Draft) -> dict[str, Any]:
-    found = {"errors": report.errors, "warnings": report.warnings}
     return {
         "valid": not report.errors,
-        **{
-            name: [draft.describe(one) for one in findings[:_MAX_FINDINGS]]
-            for name, findings in found.items()
-        },
+        "errors": [draft.describe(error) for error in report.errors[:_MAX_FINDINGS]],
+        "warnings": [draft.describe(warning) for warning in report.warnings[:_MAX_FINDINGS]],
     }
 
 

@@ -95,27 +95,27 @@ class Toolset:
         """Run the tool of this name."""
         if tool not in _FOR_BOUND and self._sessions.access.graphql.is_bound(exchange.account):
             raise OperationsOnly
-        known, run = self._answers[tool]
-        answer = await run(exchange, await self._read(exchange, known))
+        members, run = self._answers[tool]
+        answer = await run(exchange, await self._read(exchange, members))
         if isinstance(answer, Body):
             return answer
         return Body(200, orjson.dumps(answer), "application/json")
 
-    async def _read(self, exchange: Exchange, known: Sequence[str]) -> ToolArguments:
+    async def _read(self, exchange: Exchange, members: Sequence[str]) -> ToolArguments:
         request = exchange.request
         if request.method in ("GET", "HEAD"):
-            return read_wanted(read_parameters(request, known), known)
+            return read_wanted(read_parameters(request, members), members)
         body = await request.read_body()
 
         def read() -> ToolArguments:
-            return read_wanted(read_body(body, request.content_type), known)
+            return read_wanted(read_body(body, request.content_type), members)
 
         if len(body) > _SHORT:
             return await run_blocking(self._lane, read)
         content = read_body(body, request.content_type)
         if "definition" in content:  # a few bytes of YAML may expand to very many values
-            return await run_blocking(self._lane, read_wanted, content, known)
-        return read_wanted(content, known)
+            return await run_blocking(self._lane, read_wanted, content, members)
+        return read_wanted(content, members)
 
 
 def _build_tools(access: ToolAccess) -> Iterator[tuple[str, tuple[Sequence[str], _Answering]]]:

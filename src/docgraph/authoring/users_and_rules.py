@@ -45,14 +45,11 @@ class UsersAndRules:
     async def realm(self, exchange: Exchange, wanted: ToolArguments) -> dict[str, Any]:
         """Return where the REST API serves users and rules, and the properties of a user."""
         users, rules = self.users_section, self.rules_section
+        path = self.sessions.find_path(self.mongo, rules.acl_db, rules.acl_collection)
         return {
             "rootRole": rules.root_role if rules.enabled else None,
             "users": self._describe_users() if users.enabled else None,
-            "rules": {
-                "path": self.sessions.find_path(self.mongo, rules.acl_db, rules.acl_collection)
-            }
-            if rules.enabled
-            else None,
+            "rules": {"path": path} if rules.enabled else None,
         }
 
     def _describe_users(self) -> dict[str, Any]:
@@ -126,8 +123,8 @@ def _describe_rule(rule: Rule, warnings: Sequence[Flaw]) -> dict[str, Any]:
     }
 
 
-def _describe_ignored(one: Ignored) -> dict[str, Any]:
-    document = one.document
+def _describe_ignored(ignored: Ignored) -> dict[str, Any]:
+    document = ignored.document
     roles = document.get("roles", document.get("role"))
     listed = roles if isinstance(roles, list) else [roles]
     return {
@@ -138,7 +135,7 @@ def _describe_ignored(one: Ignored) -> dict[str, Any]:
         "predicate": str(document.get("predicate", "")),
         "priority": None,
         **_describe_rest(document),
-        "errors": _describe_flaws(one.flaws, document),
+        "errors": _describe_flaws(ignored.flaws, document),
         "warnings": [],
     }
 
