@@ -19,12 +19,7 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.authoring.app_sessions import AppSessions
 from docgraph.authoring.author_tool import AuthorTool, OwnPlaces, ToolAccess
-from docgraph.authoring.requests import (
-    ToolArguments,
-    read_body,
-    read_parameters,
-    read_wanted,
-)
+from docgraph.authoring.requests import ToolArguments, read_body, read_parameters, read_wanted
 from docgraph.authoring.responses import ToolResponses
 from docgraph.authoring.users_and_rules import UsersAndRules
 from docgraph.exchange import Answer, Body, Exchange

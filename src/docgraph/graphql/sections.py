@@ -45,8 +45,7 @@ class GraphqlLive(Section, frozen=True):
     """Live queries (`query @live`), in apps with `descriptor.live`."""
 
     min_interval_ms: Annotated[
-        int,
-        Meta(description="shortest time between two answers of a query", ge=10, le=3_600_000),
+        int, Meta(description="shortest time between two answers of a query", ge=10, le=3_600_000)
     ] = 200
     max_queries: Annotated[
         PositiveCount, Meta(description="live queries of an instance that are open at a time")

@@ -13,11 +13,7 @@ from msgspec import Struct, field
 
 from docgraph.codec.pieces import check_values, walk_levels
 from docgraph.exchange import Body, DocgraphError, Exchange
-from docgraph.exchange.errors import (
-    BodyError,
-    RequestError,
-    UnsupportedMediaType,
-)
+from docgraph.exchange.errors import BodyError, RequestError, UnsupportedMediaType
 from docgraph.graphql.http.body import parse_json
 from docgraph.runtime import allocations
 from docgraph.runtime.allocations import embed_json

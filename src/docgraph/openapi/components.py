@@ -30,8 +30,7 @@ def refer(kind: str, name: str) -> Document:
 
 
 _STATIC: Final = decode(
-    files(__package__).joinpath("components.yaml").read_bytes(),
-    type=dict[str, dict[str, Document]],
+    files(__package__).joinpath("components.yaml").read_bytes(), type=dict[str, dict[str, Document]]
 )
 SCHEMAS: Final = _STATIC["schemas"]
 HEADERS: Final = _STATIC["headers"]

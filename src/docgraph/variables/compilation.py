@@ -174,11 +174,7 @@ class Compilation:
         return reference
 
     def _operator(
-        self,
-        used: frozenset[str],
-        value: Mapping[str, Any],
-        where: PartPath,
-        position: Position,
+        self, used: frozenset[str], value: Mapping[str, Any], where: PartPath, position: Position
     ) -> Render:
         operator = sorted(used)[0]
         place = (*where, operator)

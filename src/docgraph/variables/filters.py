@@ -228,11 +228,7 @@ def _build_alternatives(
 
 
 def _build_filters(
-    compilation: Compilation,
-    value: Any,
-    where: PartPath,
-    each: Position,
-    choices: Position | None,
+    compilation: Compilation, value: Any, where: PartPath, each: Position, choices: Position | None
 ) -> list[Render]:
     if not isinstance(value, list) or not value:
         return [compilation.flaw(where, "must be an array of one filter or more")]

@@ -266,11 +266,7 @@ class DefinitionNotifier(OnDefinitions):
     hears_uncertain: ClassVar[bool] = True
 
     def __init__(
-        self,
-        config: Any,
-        graphql: Graphql,
-        generations: Generations,
-        store: Store,
+        self, config: Any, graphql: Graphql, generations: Generations, store: Store
     ) -> None:
         super().__init__(config, graphql)
         self._generations = generations

@@ -22,15 +22,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from docgraph.codec import JsonMode, as_written, decode, encode
-from docgraph.exchange import (
-    Deadline,
-    Document,
-    Exchange,
-    Resource,
-    ResourceType,
-    Write,
-    WriteKind,
-)
+from docgraph.exchange import Deadline, Document, Exchange, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict
 from docgraph.graphql.apps.stored_definitions import build_key, spell_etag
 from docgraph.graphql.sections import Graphql

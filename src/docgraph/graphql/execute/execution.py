@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -30,6 +30,7 @@ from docgraph.runtime.native import find_native
 from docgraph.store import Store
 from docgraph.store.collection_stats import Index
 from docgraph.store.driver.portions import RawTake
+from docgraph.store.guard.shield import Rows
 from docgraph.store.guard.stage_checks import KeptStage
 from docgraph.variables import Resolvers, Scope, matches_nothing
 
@@ -79,6 +80,7 @@ class KeptFetch:
     tail: tuple[Window, tuple[KeptStage, ...], list[KeptStage]] | None = None  # `fetch_folding`
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Run:
     """The state of one execution; built once, with all that the execution depends on.
 
@@ -89,77 +91,40 @@ class Run:
     extension renders it: documents are not decoded then.
     """
 
-    __slots__ = (
-        "answers",
-        "bounds",
-        "commands",
-        "cuts",
-        "dependencies",
-        "documents",
-        "exchange",
-        "extra",
-        "folded",
-        "gate",
-        "is_raw",
-        "key_ring",
-        "lane",
-        "limits",
-        "parents",
-        "plan",
-        "prepared",
-        "rendered_bytes",
-        "resolvers",
-        "rows",
-        "slow_after",
-        "started",
-        "store",
-        "variable_values",
-    )
+    plan: Plan
+    exchange: Exchange
+    variable_values: Mapping[str, Any]  # the raw JSON values of the request
+    _: KW_ONLY
+    store: Store
+    resolvers: Resolvers
+    bounds: Graphql
+    limits: GraphqlLimits
+    lane: Lane | None = None
+    answers: IntrospectionCache | None = None
+    key_ring: KeyRing | None = None
+    slow_after: float = inf
+    report_limits: bool = False
+    dependencies: DependencyRecorder | None = None
+    is_raw: bool = False
+    cuts: CutLists | None = field(init=False)
+    extra: int = field(init=False)  # documents beyond a limit, to see if it cut a list
+    rows: Rows | None = field(init=False)  # row filters
+    rendered_bytes: int = field(default=0, init=False)  # JSON that output programs have rendered
+    prepared: dict[int, PreparedFetch] = field(default_factory=dict, init=False)
+    folded: set[int] = field(default_factory=set, init=False)
+    parents: dict[int, int] = field(default_factory=dict, init=False)  # of a fetch: their number
+    commands: list[CommandRecord] = field(default_factory=list, init=False)
+    documents: int = field(default=0, init=False)
+    gate: AdmissionQueue = field(init=False)
+    started: float = field(default_factory=time.perf_counter, init=False)
 
-    def __init__(  # noqa: PLR0913 - what an execution depends on
-        self,
-        plan: Plan,
-        exchange: Exchange,
-        variable_values: Mapping[str, Any],
-        *,
-        store: Store,
-        resolvers: Resolvers,
-        bounds: Graphql,
-        limits: GraphqlLimits,
-        lane: Lane | None = None,
-        answers: IntrospectionCache | None = None,
-        key_ring: KeyRing | None = None,
-        slow_after: float = inf,
-        report_limits: bool = False,
-        dependencies: DependencyRecorder | None = None,
-        is_raw: bool = False,
-    ) -> None:
-        """`variable_values` are the raw JSON values of the request."""
-        self.plan = plan
-        self.exchange = exchange
-        self.variable_values = variable_values
-        self.store = store
-        self.resolvers = resolvers
-        self.bounds = bounds
-        self.limits = limits
-        self.lane = lane
-        self.answers = answers
-        self.key_ring = key_ring
-        self.slow_after = slow_after
-        self.dependencies = dependencies
-        self.cuts = CutLists() if report_limits else None
-        self.extra = 1 if report_limits else 0  # documents beyond a limit, to see if it cut a list
-        self.is_raw = is_raw and not report_limits and find_native() is not None
-        permission = exchange.permission
-        self.rows = (permission.read_filters or None) if permission else None  # row filters
-        self.rendered_bytes = 0  # JSON that output programs have rendered
-        self.prepared: dict[int, PreparedFetch] = {}
-        self.folded: set[int] = set()
-        self.parents: dict[int, int] = {}  # number of parents of a fetch
-        self.commands: list[CommandRecord] = []
-        self.documents = 0
+    def __post_init__(self) -> None:
+        self.cuts = CutLists() if self.report_limits else None
+        self.extra = 1 if self.report_limits else 0
+        self.is_raw = self.is_raw and not self.report_limits and find_native() is not None
+        permission = self.exchange.permission
+        self.rows = (permission.read_filters or None) if permission else None
         self.gate = AdmissionQueue(CONCURRENT_COMMANDS, _UNBOUNDED, "")
-        self.started = time.perf_counter()
 
     async def find(
         self, fetch: Fetch, filter_: Mapping[str, Any], window: Window

@@ -12,11 +12,7 @@ from typing import Any
 
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import is_comparable, match_any
-from docgraph.graphql.definition.mapping import (
-    AggregationMapping,
-    GroupMapping,
-    QueryMapping,
-)
+from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.batched_queries import (
     AggregateQuery,
@@ -127,12 +123,7 @@ def _read_window(
 ) -> Window:
     prepared = run.prepared[id(fetch)]
     window = read_window(
-        mapping,
-        scope,
-        run.bounds,
-        is_list=fetch.is_list,
-        order=prepared.order,
-        extra=run.extra,
+        mapping, scope, run.bounds, is_list=fetch.is_list, order=prepared.order, extra=run.extra
     )
     return order_window(window, fetch, scope, prepared.indexes, prepared.where.filter)
 

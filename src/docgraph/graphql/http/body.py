@@ -80,17 +80,14 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest | OperationRefe
         except UnicodeDecodeError:
             raise BodyError("the body is not valid UTF-8") from None
     if content_type != "application/json":
-        raise RequestError(
-            "Content-Type must be either application/graphql or application/json",
-        )
+        raise RequestError("Content-Type must be either application/graphql or application/json")
     kept = _kept.get(body)
     if kept is not None:
         return kept
     content = parse_json(body)
     if not isinstance(content, dict):
         raise BodyError(
-            "the body must be a JSON object",
-            hint='send one operation per request: {"query": "…"}',
+            "the body must be a JSON object", hint='send one operation per request: {"query": "…"}'
         )
     request = _read_reference(content) or read_request(content)
     if not request.variables and len(body) <= _LONGEST_KEPT:

@@ -28,20 +28,10 @@ from docgraph.codec.csv_table import (
     show_json,
 )
 from docgraph.exchange import Body, DocgraphError
-from docgraph.exchange.errors import (
-    DefinitionError,
-    NotAcceptable,
-    QueryError,
-    RequestError,
-)
+from docgraph.exchange.errors import DefinitionError, NotAcceptable, QueryError, RequestError
 from docgraph.graphql.definition.inputs import build_bson
 from docgraph.graphql.definition.scalars import SCALARS
-from docgraph.graphql.errors import (
-    Classification,
-    GraphqlError,
-    OperationRefused,
-    reject_length,
-)
+from docgraph.graphql.errors import Classification, GraphqlError, OperationRefused, reject_length
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, Result, encode_parts
 from docgraph.graphql.freshness.recorder import DependencyRecorder

@@ -21,13 +21,7 @@ from docgraph.exchange.errors import NotAcceptable, NotFound, StoreError, TimeLi
 from docgraph.exchange.headers import find_acceptance
 from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App, VisibleApp
-from docgraph.graphql.cache.answer_cache import (
-    AnswerCache,
-    CachedBody,
-    Miss,
-    add_headers,
-    bypass,
-)
+from docgraph.graphql.cache.answer_cache import AnswerCache, CachedBody, Miss, add_headers, bypass
 from docgraph.graphql.definition.definition import normalise_uri
 from docgraph.graphql.errors import OperationRefused, OperationsOnly
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost

@@ -158,11 +158,7 @@ class Plan:
 
 
 def build_plan(
-    app: VisibleApp,
-    document: DocumentNode,
-    operation_name: str | None,
-    *,
-    is_large: bool = False,
+    app: VisibleApp, document: DocumentNode, operation_name: str | None, *, is_large: bool = False
 ) -> Plan:
     """Build the plan of an operation of a valid document; raise `OperationRefused`."""
     operation = select_operation(document, operation_name)

@@ -12,21 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from graphql import (
-    FieldNode,
-    GraphQLField,
-    GraphQLOutputType,
-    get_nullable_type,
-    is_list_type,
-)
+from graphql import FieldNode, GraphQLField, GraphQLOutputType, get_nullable_type, is_list_type
 
 from docgraph.codec import JsonMode
 from docgraph.exchange.data import FieldPath
-from docgraph.graphql.definition.mapping import (
-    AggregationMapping,
-    GroupMapping,
-    QueryMapping,
-)
+from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
 from docgraph.graphql.errors import Errors, FieldPosition
 from docgraph.graphql.plan.arguments import FieldArguments
 from docgraph.graphql.plan.leaves import (

@@ -13,11 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from docgraph.graphql.conditions import combine
-from docgraph.graphql.definition.mapping import (
-    AggregationMapping,
-    GroupMapping,
-    QueryMapping,
-)
+from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
 from docgraph.store.driver.portions import OneField
 from docgraph.variables import Template, compile_field, compile_template, parse_path
 from docgraph.variables.paths import get_bound
