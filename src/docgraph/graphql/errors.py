@@ -118,14 +118,6 @@ class FieldFailure(Exception):
         )
 
 
-class InvalidField(FieldFailure):
-    """The stored definition of a field is invalid (decision 8); only the root role sees why."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__("the definition of this field is invalid", "invalid-definition")
-        self.cause = FieldFault(reason)
-
-
 class FieldFault(Exception):
     """The reason why the definition of a field is invalid, logged when the app is loaded."""
 

@@ -35,15 +35,9 @@ from docgraph.codec import JsonMode
 from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.graphql.definition.scalars import SCALARS
 from docgraph.graphql.errors import OperationRefused
+from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField
 from docgraph.graphql.plan.plan import Plan
-from docgraph.graphql.plan.plan_tree import (
-    Block,
-    Introspection,
-    LeafField,
-    PlannedField,
-    TypenameField,
-    UnmappedField,
-)
+from docgraph.graphql.plan.plan_tree import Block, Introspection, PlannedField
 
 _MAX_SUGGESTED = 300
 

@@ -172,6 +172,21 @@ _WRITE_ONE = (*_OF_ONE, "wm", *_WRITING, "Prefer")
 _MADE = {200: "Written", 201: "Created"}
 _GONE = {204: "Removed"}
 
+
+def _describe_container(
+    type: ResourceType, name: str, contents: str = ""
+) -> dict[tuple[ResourceType, str], OperationSpec]:
+    """Return the writes of what has metadata and is dropped as a whole."""
+    changes, written = f"Change the metadata of the {name}", {200: "Written"}
+    made = f"Make the {name}, or replace its metadata"
+    dropped = f"Drop the {name}{contents}"
+    return {
+        (type, "PUT"): OperationSpec(made, _MADE, _WRITING, "Metadata", _CONDITIONAL),
+        (type, "PATCH"): OperationSpec(changes, written, _WRITING, "MetadataChanges", _CONDITIONAL),
+        (type, "DELETE"): OperationSpec(dropped, _GONE, _WRITING, errors=_CONDITIONAL),
+    }
+
+
 OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
     (ResourceType.ROOT, "GET"): OperationSpec(
         "The names of the databases", {200: "Names"}, (*_PAGING, "count"), is_missing_possible=False
@@ -179,19 +194,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
     (ResourceType.DATABASE, "GET"): OperationSpec(
         "The names of the collections", {200: "Names"}, (*_PAGING, "count", "nocache")
     ),
-    (ResourceType.DATABASE, "PUT"): OperationSpec(
-        "Make the database, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
-    ),
-    (ResourceType.DATABASE, "PATCH"): OperationSpec(
-        "Change the metadata of the database",
-        {200: "Written"},
-        _WRITING,
-        "MetadataChanges",
-        _CONDITIONAL,
-    ),
-    (ResourceType.DATABASE, "DELETE"): OperationSpec(
-        "Drop the database with all that is in it", _GONE, _WRITING, errors=_CONDITIONAL
-    ),
+    **_describe_container(ResourceType.DATABASE, "database", " with all that is in it"),
     (ResourceType.COLLECTION, "GET"): OperationSpec(
         "A page of documents", {200: "Page"}, (*_LIST, *_FORMAT)
     ),
@@ -202,19 +205,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
         "Documents",
         _CONDITIONAL,
     ),
-    (ResourceType.COLLECTION, "PUT"): OperationSpec(
-        "Make the collection, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
-    ),
-    (ResourceType.COLLECTION, "PATCH"): OperationSpec(
-        "Change the metadata of the collection",
-        {200: "Written"},
-        _WRITING,
-        "MetadataChanges",
-        _CONDITIONAL,
-    ),
-    (ResourceType.COLLECTION, "DELETE"): OperationSpec(
-        "Drop the collection", _GONE, _WRITING, errors=_CONDITIONAL
-    ),
+    **_describe_container(ResourceType.COLLECTION, "collection"),
     (ResourceType.DOCUMENT, "GET"): OperationSpec(
         "One document",
         {200: "One", 304: "NotModified"},
@@ -295,19 +286,7 @@ OPERATIONS: Final[dict[tuple[ResourceType, str], OperationSpec]] = {
         "Documents",
         _CONDITIONAL,
     ),
-    (ResourceType.SCHEMA_STORE, "PUT"): OperationSpec(
-        "Make the schema store, or replace its metadata", _MADE, _WRITING, "Metadata", _CONDITIONAL
-    ),
-    (ResourceType.SCHEMA_STORE, "PATCH"): OperationSpec(
-        "Change the metadata of the schema store",
-        {200: "Written"},
-        _WRITING,
-        "MetadataChanges",
-        _CONDITIONAL,
-    ),
-    (ResourceType.SCHEMA_STORE, "DELETE"): OperationSpec(
-        "Drop the schema store", _GONE, _WRITING, errors=_CONDITIONAL
-    ),
+    **_describe_container(ResourceType.SCHEMA_STORE, "schema store"),
     (ResourceType.SCHEMA, "GET"): OperationSpec(
         "One JSON schema",
         {200: "One", 304: "NotModified"},

@@ -329,7 +329,16 @@ class Apps:
         """Compile an app, or cache the reason why that fails, which is emitted once."""
         started = time.perf_counter()
         try:
-            app = await run_blocking(self._lane, self._build_now, entry.document)
+            app = await run_blocking(
+                self._lane,
+                lambda: build_app(
+                    decode_definition(entry.document),
+                    self._config,
+                    policy=self._store.policy,
+                    variables=known_variables(self._registry),
+                    is_stored=True,
+                ),
+            )
         except DefinitionError as error:
             emit(AppInvalid(str(entry.id), tuple(error.message.splitlines())))
             # Drop the traceback: it would keep the frames of the failed compilation alive.
@@ -340,15 +349,6 @@ class Apps:
             self._emit_refreshed(started)
         emit(AppLoaded(str(entry.id), entry.uri, time.perf_counter() - started))
         return _Compiled(entry.version, app)
-
-    def _build_now(self, document: Document) -> App:
-        return build_app(
-            decode_definition(document),
-            self._config,
-            policy=self._store.policy,
-            variables=known_variables(self._registry),
-            is_stored=True,
-        )
 
     def _emit_refreshed(self, started: float) -> None:
         served, disabled = self._definitions.counts()

@@ -48,7 +48,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Blocking, Generations, Lane, run_blocking
-from docgraph.store import RevealKey, Store
+from docgraph.store import Store
 from docgraph.store.guard.shield import hide_marker
 from docgraph.store.versions import Versions
 
@@ -150,7 +150,13 @@ class DefinitionChecker(OnDefinitions):
     ) -> None:
         super().__init__(config, graphql)
         self._store = store
-        self._key = _hide_ours(store, graphql)
+        # Hide the properties that docgraph adds to definitions from every read.
+        try:
+            hide_marker(store.guard, graphql.db, graphql.collection)
+            self._key = store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
+        except DocgraphError as error:
+            problem = f"apps cannot be kept there: {error}".rstrip(".")
+            raise ConfigError([Problem(CONFIGURATION, "/graphql", problem)]) from error
         lane = blocking.lane("definitions", concurrency=1, queue=64)
         self.drafts = Drafts(graphql, store, registry, lane)
 
@@ -246,16 +252,6 @@ def _prepare(document: Document, uri: str) -> Document:
     stored.setdefault("_etag", ObjectId())
     stored[URIS] = find_claims(document["_id"], uri)
     return stored
-
-
-def _hide_ours(store: Store, graphql: Graphql) -> RevealKey:
-    """Hide the properties that docgraph adds to definitions from every read."""
-    try:
-        hide_marker(store.guard, graphql.db, graphql.collection)
-        return store.guard.hide(graphql.db, graphql.collection, URIS, remade=True)
-    except DocgraphError as error:
-        problem = f"apps cannot be kept there: {error}".rstrip(".")
-        raise ConfigError([Problem(CONFIGURATION, "/graphql", problem)]) from error
 
 
 class DefinitionNotifier(OnDefinitions):

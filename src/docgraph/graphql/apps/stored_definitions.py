@@ -316,7 +316,11 @@ def _cut_field(field: Any) -> Any:
 def _cut_part(node: Any) -> Any:
     """Return a field or an argument without a faulty `@visible` of its own."""
     visible = [each for each in node.directives or () if each.name.value == VISIBLE.name]
-    is_faulty = len(visible) > 1 or not all(map(_is_valid, visible))
+    is_faulty = len(visible) > 1
+    for directive in visible:
+        arguments = tuple(directive.arguments or ())
+        names = [argument.name.value for argument in arguments]
+        is_faulty |= names != ["roles"] or not is_list_of_strings(arguments[0].value)
     return _drop_visible(node) if is_faulty else node
 
 
@@ -324,13 +328,6 @@ def _drop_visible(node: Any) -> Any:
     directives = tuple(node.directives or ())
     kept = tuple(each for each in directives if each.name.value != VISIBLE.name)
     return node if len(kept) == len(directives) else replace(node, directives=kept)
-
-
-def _is_valid(directive: Any) -> bool:
-    arguments = tuple(directive.arguments or ())
-    if [argument.name.value for argument in arguments] != ["roles"]:
-        return False
-    return is_list_of_strings(arguments[0].value)
 
 
 def _find_place(where: str, schema: GraphQLSchema) -> FaultyPlace | None:

@@ -89,11 +89,6 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def has_raw(documents: Sequence[Any]) -> bool:
-    """Return whether some of the documents are not decoded."""
-    return bytes in map(type, documents)
-
-
 async def view(
     documents: Sequence[Any], names: Iterable[str], run: Run, source: Fetch
 ) -> Sequence[Any]:
@@ -101,7 +96,7 @@ async def view(
 
     The empty name is the whole document.
     """
-    if not run.is_raw or not has_raw(documents):
+    if not run.is_raw or bytes not in map(type, documents):  # all are decoded
         return documents
     wanted = list(names)
     if "" in wanted or not _RAW.issuperset(map(type, documents)):

@@ -23,7 +23,6 @@ from docgraph.graphql.execute.document_estimate import (
 )
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
@@ -206,6 +205,13 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     if is_scan and stored is not None:
         examined = min(window.end, stored) if is_bounded and window is not None else stored
     needs_index = (is_scan and not is_bounded) or plan.sorts
+    wanted_keys: tuple[IndexKeys, ...] = ()
+    if needs_index:  # as sent: with `_id` at the end
+        known, order = filter_ or {}, sort
+        if window is not None:
+            order = order_ties(sort, frozenset(pinned_paths(known)), ())
+        wants = find_wants(known, order, lambda path: None)
+        wanted_keys = tuple(next(want.arrange()) for want in wants)
     return FetchEstimate(
         field=fetch.position.coordinates,
         kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
@@ -217,7 +223,7 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
         stored=stored,
         examined=examined,
         needs_index=needs_index,
-        wanted_keys=_find_keys(filter_ or {}, sort, window) if needs_index else (),
+        wanted_keys=wanted_keys,
         failure=prepared.failure.message if prepared.failure is not None else "",
     )
 
@@ -282,12 +288,3 @@ def _first_sort(mapping: QueryMapping | AggregationMapping) -> Mapping[str, Any]
                 continue
         break
     return {}
-
-
-def _find_keys(
-    filter_: Mapping[str, Any], sort: Mapping[str, Any], window: Window | None
-) -> tuple[IndexKeys, ...]:
-    """Return the keys of the indexes that would serve the query, as sent: with `_id` at its end."""
-    if window is not None:
-        sort = order_ties(sort, frozenset(pinned_paths(filter_)), ())
-    return tuple(next(want.arrange()) for want in find_wants(filter_, sort, lambda path: None))

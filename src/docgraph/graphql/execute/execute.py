@@ -27,7 +27,6 @@ from docgraph.graphql.execute.complete import (
     CompletedValues,
     complete_block,
     complete_values,
-    has_raw,
     open_documents,
     render_objects,
     view,
@@ -121,7 +120,7 @@ async def resolve_block(
     The `source` is where the documents are from; those of an embedded field have none. `ends`:
     the objects are in lists that end there, and each list may be one value.
     """
-    if source is not None and run.is_raw and has_raw(documents):
+    if source is not None and run.is_raw and bytes in map(type, documents):
         return await _resolve_raw(block, documents, run, source, ends)
     if not block.columns:
         return complete_block(block, documents, ())

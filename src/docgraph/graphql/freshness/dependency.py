@@ -32,11 +32,6 @@ class Dependency(NamedTuple):
         return f"{self.namespace}: changes by {', '.join(paths)}{deletions}"
 
 
-def render_dependencies(dependencies: Iterable[Dependency]) -> list[str]:
-    """Return each different dependency as text, sorted."""
-    return sorted({dependency.render() for dependency in dependencies})
-
-
 def _count(values: frozenset[Hashable]) -> str:
     return "1 value" if len(values) == 1 else f"{len(values)} values"
 

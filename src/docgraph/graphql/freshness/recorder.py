@@ -17,7 +17,6 @@ from docgraph.exchange import Document, Exchange
 from docgraph.graphql.freshness.dependency import (
     Dependency,
     merge_dependencies,
-    render_dependencies,
 )
 from docgraph.graphql.freshness.filter_keys import FixedKeys, drop_texts, find_keys
 from docgraph.graphql.freshness.read_sources import ReadSource, Sources
@@ -192,7 +191,7 @@ async def explain_freshness(
     dependencies = reason or await recorder.finish()
     if isinstance(dependencies, str):
         return {"notTrackable": dependencies}
-    return {"dependsOn": render_dependencies(dependencies)}
+    return {"dependsOn": sorted({dependency.render() for dependency in dependencies})}
 
 
 def render_freshness(freshness: Mapping[str, Any]) -> list[str]:

@@ -230,20 +230,18 @@ class LiveSocket:
             while self._messages and self.ending is None:
                 await socket.send(self._messages.popleft())
             for id, query in tuple(self.queries.items()):
-                await self._send_news(socket, id, query)
+                content = query.pop()
+                if content is not None:
+                    await socket.send(render_content("next", id, content))
+                elif query.ending is NOT_KNOWN:
+                    self.end(NOT_KNOWN)
+                elif query.ending is not None and self.queries.get(id) is query:
+                    self._remove(id, query.ending.word)
+                    ending = render_ending(query.ending, query.error)
+                    self._push(render_content("error", id, ending))
             if not self._wake.is_set():
                 await self._wake.wait()
         await socket.close(self.ending.code, self.ending.reason)
-
-    async def _send_news(self, socket: Socket, id: str, query: LiveQuery) -> None:
-        content = query.pop()
-        if content is not None:
-            await socket.send(render_content("next", id, content))
-        elif query.ending is NOT_KNOWN:
-            self.end(NOT_KNOWN)
-        elif query.ending is not None and self.queries.get(id) is query:
-            self._remove(id, query.ending.word)
-            self._push(render_content("error", id, render_ending(query.ending, query.error)))
 
     def _push(self, message: str) -> None:
         self._messages.append(message)

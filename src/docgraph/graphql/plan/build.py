@@ -38,9 +38,10 @@ from docgraph.graphql.definition.mapping import (
     TypeResolver,
 )
 from docgraph.graphql.definition.scalars import serializer
-from docgraph.graphql.errors import FieldFailure, FieldPosition, InvalidField, OperationRefused
+from docgraph.graphql.errors import FieldFailure, FieldFault, FieldPosition, OperationRefused
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
+from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField
 from docgraph.graphql.plan.plan_tree import (
     Block,
     ConnectionParts,
@@ -48,12 +49,9 @@ from docgraph.graphql.plan.plan_tree import (
     Fetch,
     Fold,
     Introspection,
-    LeafField,
     PlannedField,
     PlanTree,
     Selection,
-    TypenameField,
-    UnmappedField,
 )
 from docgraph.graphql.plan.relation import WHOLE, Relation, analyse, build_projection, cut_path
 
@@ -120,7 +118,10 @@ class TreeBuilder:
             return Introspection(key, definition, position, tuple(nodes), variables)
         fault = self.app.find_fault(parent.name, name)
         if fault is not None:
-            return UnmappedField(key, definition.type, position, InvalidField(fault))
+            # It is invalid as it is stored (decision 8); only the root role sees why.
+            text = "the definition of this field is invalid"
+            failure = FieldFailure(text, "invalid-definition", cause=FieldFault(fault))
+            return UnmappedField(key, definition.type, position, failure)
         mapping = self.app.app.mappings.get(parent.name, {}).get(name)
         if isinstance(mapping, QueryMapping | AggregationMapping):
             return self._build_fetch(key, definition, position, nodes, mapping, is_root)

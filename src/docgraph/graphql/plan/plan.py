@@ -30,17 +30,15 @@ from docgraph.graphql.errors import Classification, OperationRefused
 from docgraph.graphql.plan.arguments import VariableReader, find_variables
 from docgraph.graphql.plan.build import TreeBuilder
 from docgraph.graphql.plan.collect import Collector, Flags
+from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField
 from docgraph.graphql.plan.plan_tree import (
     Block,
     Embedded,
     Fetch,
     Introspection,
-    LeafField,
     PlannedField,
     PlanTree,
     Selection,
-    TypenameField,
-    UnmappedField,
 )
 from docgraph.runtime import Lane, LruDict, run_blocking
 

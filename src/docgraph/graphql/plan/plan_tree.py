@@ -34,23 +34,6 @@ from docgraph.graphql.plan.relation import Relation
 from docgraph.runtime.native import NativeProgram, find_native
 from docgraph.variables import parse_path
 
-__all__ = [
-    "Block",
-    "Column",
-    "ConnectionParts",
-    "Embedded",
-    "Fetch",
-    "Fold",
-    "Introspection",
-    "LeafField",
-    "PlanTree",
-    "PlannedField",
-    "Selection",
-    "TypenameField",
-    "UnmappedField",
-]
-
-
 _MAX_TEXTS = 100  # that decide types and are remembered, per selection
 
 
