@@ -157,7 +157,7 @@ def _admit(session: AppSession, decision: Decision) -> AppSession:
 
 def _merge_findings(inspection: Inspection, draft: Draft) -> Report:
     """Return the findings, with the reasons why parts of the draft cannot be read."""
-    report = require_id(inspection.report, draft.document)
+    report = require_id(inspection.parts.report, draft.document)
     unread = {flaw.where.partition(".")[0] for flaw in draft.flaws}
 
     def drop_unread(findings: Iterable[Finding]) -> Iterator[Finding]:

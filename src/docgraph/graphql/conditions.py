@@ -63,8 +63,7 @@ def is_served(filter_: Filter, indexes: Iterable[Index], pinned: frozenset[str])
 
     Negations, patterns and `exists` never count. `pinned` are paths that equal one value anyway.
     """
-    leading = dict(_list_leading(indexes, pinned))
-    return _is_served(filter_, "", leading)
+    return _is_served(filter_, "", dict(_list_leading(indexes, pinned)))
 
 
 def list_served(indexes: Iterable[Index], pinned: frozenset[str]) -> frozenset[str]:

@@ -13,15 +13,10 @@ from docgraph.mcp.rpc import INVALID_PARAMS, CompleteParams, McpCall, PromptRef,
 from docgraph.mcp.tool import Tool
 
 _PROMPTS_PER_PAGE: Final = 50  # apps
-
 _MAX_VALUES: Final = 100
-
 _LONGEST_ABOUT: Final = 1_000
-
 _QUESTION: Final = "question"
-
 _OPERATION: Final = "operation"
-
 _EXPLORE: Final = (
     "Explore it: read its schema with get_schema, run a few small queries with run_query, and tell "
     "what can be asked, with three questions as examples."

@@ -15,13 +15,9 @@ from docgraph.mcp.schema_tools import describe_app, require_introspection
 from docgraph.mcp.sections import Mcp
 
 _BASE: Final = "docgraph://apps/"
-
 _SCHEMA: Final = "schema"
-
 _DESCRIPTION: Final = "description"
-
 _PER_PAGE: Final = 100  # apps
-
 _LONGEST_TEXT: Final = 16_384
 
 

@@ -27,11 +27,6 @@ MAX_ASKED: Final = 1_000  # questions of one definition
 Answers = dict[Question, Question | None]
 
 
-async def resolve_report(report: Report, store: Store, settings: Graphql) -> Report:
-    """Return the report with the answers of the database."""
-    return (await resolve_reports([report], store, settings))[0]
-
-
 async def resolve_reports(
     reports: Sequence[Report], store: Store, settings: Graphql
 ) -> list[Report]:

@@ -37,7 +37,7 @@ from docgraph.exchange.errors import Conflict, DefinitionError, NotSupported
 from docgraph.exchange.exchange import Transaction, transaction_of
 from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.compiled_app import App, assemble_app
-from docgraph.graphql.apps.definition_questions import resolve_report, resolve_reports
+from docgraph.graphql.apps.definition_questions import resolve_reports
 from docgraph.graphql.apps.stored_definitions import find_claims
 from docgraph.graphql.definition.check import Examination, check_written, examine
 from docgraph.graphql.definition.check_fields import CheckContext
@@ -59,11 +59,6 @@ class Inspection:
 
     definition: AppDefinition
     parts: Examination
-
-    @property
-    def report(self) -> Report:
-        """The findings of the inspection."""
-        return self.parts.report
 
 
 @dataclass(frozen=True)
@@ -91,7 +86,7 @@ class Drafts:
 
     async def resolve(self, report: Report) -> Report:
         """Return the report completed with the answers of the database."""
-        return await resolve_report(report, self._store, self._settings)
+        return (await self.resolve_all([report]))[0]
 
     async def resolve_all(self, reports: Sequence[Report]) -> list[Report]:
         """Return the reports completed with the answers of the database."""
@@ -178,7 +173,7 @@ class DefinitionChecker(OnDefinitions):
         transaction = transaction_of(exchange)
         documents = [{"_id": ObjectId(), **document} for document in write.documents]
         inspections = [await self.drafts.inspect(_without_uris(each)) for each in documents]
-        reports = await self.drafts.resolve_all([each.report for each in inspections])
+        reports = await self.drafts.resolve_all([each.parts.report for each in inspections])
         inspected = zip(documents, inspections, reports, strict=True)
         for index, (document, inspection, report) in enumerate(inspected):
             place = f" in document at index position {index}" if len(documents) > 1 else ""

@@ -32,9 +32,7 @@ from docgraph.store import Store
 from docgraph.store.guard.shield import hide_marker
 
 _NAME: Final = "graphAppsHistory"
-
 _MAX_APPS: Final = 100_000
-
 _READ_MS: Final = 15_000
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import repeat
 from typing import Any, Final
@@ -86,16 +86,14 @@ async def fetch_connections(
     return [pages.build(*row) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
 class _Others:
     """Queries about the whole lists of the parents, and not only about their pages."""
 
-    def __init__(
-        self, fetch: Fetch, parents: Sequence[Any], roots: Sequence[Any] | None, run: Run
-    ) -> None:
-        self._fetch = fetch
-        self._parents = parents
-        self._roots = roots
-        self._run = run
+    _fetch: Fetch
+    _parents: Sequence[Any]
+    _roots: Roots
+    _run: Run
 
     async def count(self) -> list[Any]:
         """Return the number of all items of each parent, or why it is unknown."""

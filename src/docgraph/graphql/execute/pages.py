@@ -7,6 +7,7 @@ unique. Without a sort it is the order of `_id`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from docgraph.codec.keyset import (
@@ -139,16 +140,14 @@ def _build_parts(
     return tuple(combine([part, *end]) for part in ([{}] if near is None else near))
 
 
+@dataclass(frozen=True, slots=True)
 class _Positions:
     """Reads the positions that the arguments of a field name."""
 
-    def __init__(
-        self, fetch: Fetch, order: SortOrder, arguments: Mapping[str, Any], run: Run
-    ) -> None:
-        self._fetch = fetch
-        self._order = order
-        self._arguments = arguments
-        self._run = run
+    _fetch: Fetch
+    _order: SortOrder
+    _arguments: Mapping[str, Any]
+    _run: Run
 
     async def bind(self, fresh_seconds: float | None = None) -> Cursors:
         """Return the cursors of the list."""

@@ -139,7 +139,7 @@ class LiveService:
         live = LiveRequest(exchange, request, exchange)
         give_back = self._limits.acquire(exchange.account, exchange.request.connection.client)
         try:
-            content, query = await self._begin(live, partial(self._readmit, exchange), "sse")
+            content, query = await self._begin(live, partial(self._authorize, exchange), "sse")
         except OperationRefused as refusal:
             content, query = allocations.dumps({"errors": list_errors(refusal)}), None
         except BaseException:
@@ -160,15 +160,6 @@ class LiveService:
         task.add_done_callback(close)
         events = LiveEvents(query, self._heartbeat)
         return Stream(events, media_type=EVENTS, headers=[*EVENT_HEADERS], stop=events.stop)
-
-    async def _readmit(self, exchange: Exchange) -> LiveRequest:
-        """Authorize a POST again; it counts in the limits of its caller."""
-        again = await _admission_of(exchange).readmit(exchange, is_counted=True)
-        try:
-            return LiveRequest(again, await _read_request(again), again)
-        except BaseException:
-            release(again)
-            raise
 
     async def answer_socket(self, exchange: Exchange) -> Answer:
         """Accept the handshake of a WebSocket.
@@ -209,7 +200,7 @@ class LiveService:
         self, exchange: Exchange, payload: bytes
     ) -> tuple[bytes | None, LiveQuery | None]:
         """Run an operation; return its one answer, or the live query."""
-        authorize = partial(self._authorize_message, exchange, payload)
+        authorize = partial(self._authorize, exchange, payload)
         live = await authorize()
         try:
             return await self._begin(live, authorize, "websocket")
@@ -225,11 +216,11 @@ class LiveService:
             self._answers.leave(query)
             emit(LiveQueryChanged(transport, reason))
 
-    async def _authorize_message(self, exchange: Exchange, payload: bytes) -> LiveRequest:
-        """Authorize an operation as a POST to the app, by the caller of the connection."""
+    async def _authorize(self, exchange: Exchange, payload: bytes | None = None) -> LiveRequest:
+        """Authorize a POST again, or the payload of a message as one; it counts in the limits."""
         outer = await _admission_of(exchange).readmit(exchange, is_counted=True)
         try:
-            inner = await self._authorize_post(outer, payload)
+            inner = outer if payload is None else await self._authorize_post(outer, payload)
             return LiveRequest(inner, await _read_request(inner), outer)
         except BaseException:
             release(outer)

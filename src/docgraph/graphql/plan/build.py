@@ -32,7 +32,6 @@ from docgraph.codec import JsonMode
 from docgraph.graphql.apps.compiled_app import VisibleApp
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
-    FieldMapping,
     GroupMapping,
     QueryMapping,
     TypeResolver,
@@ -53,7 +52,7 @@ from docgraph.graphql.plan.plan_tree import (
     PlanTree,
     Selection,
 )
-from docgraph.graphql.plan.relation import WHOLE, Relation, analyse, build_projection, cut_path
+from docgraph.graphql.plan.relation import WHOLE, analyse, build_projection, cut_path
 
 MAX_FIELDS = 10_000
 
@@ -127,18 +126,7 @@ class TreeBuilder:
             return self._build_fetch(key, definition, position, nodes, mapping, is_root)
         if mapping is None or is_root:
             return UnmappedField(key, definition.type, position)
-        return self._build_stored(key, definition, position, nodes, mapping)
-
-    def _build_stored(
-        self,
-        key: str,
-        definition: GraphQLField,
-        position: FieldPosition,
-        nodes: list[FieldNode],
-        mapping: FieldMapping,
-    ) -> PlannedField:
-        type_ = definition.type
-        named = get_named_type(type_)
+        type_, named = definition.type, get_named_type(definition.type)
         if is_composite_type(named):
             selection = self._build_selection(named, position, nodes)
             return Embedded(
@@ -185,7 +173,13 @@ class TreeBuilder:
         if selection is not None and getattr(mapping, "connection", None) is not None:
             connection = _read_parts(selection)
         items = (selection,) if connection is None else connection.items
-        projection = self._build_projection(items, relation, is_root)
+        # What joins compare, what is selected, what `$fk` and `rootDoc` below use, and what a
+        # `$typeResolver` reads (decision 15).
+        paths = {cut_path(join.path) for join in relation.joins}
+        for item in items:
+            paths.update(_needed_paths(item))
+            for block in item.blocks.values() if is_root and item is not None else ():
+                paths.update(_root_paths(block))
         fetch = Fetch(
             key=key,
             type=definition.type,
@@ -195,27 +189,11 @@ class TreeBuilder:
             relation=relation,
             selection=selection,
             serialize=serialize,
-            projection=projection,
+            projection=build_projection(paths),
             is_root=is_root,
             connection=connection,
         )
         return _find_folds(fetch)
-
-    @staticmethod
-    def _build_projection(
-        selections: Sequence[Selection | None], relation: Relation, is_root: bool
-    ) -> dict[str, int] | None:
-        """Return the projection of a fetch (decision 15); None: it needs whole documents.
-
-        It needs everything that is selected, that `$fk` and `rootDoc` below use, that a
-        `$typeResolver` reads, and that joins compare.
-        """
-        paths = {cut_path(join.path) for join in relation.joins}
-        for selection in selections:
-            paths.update(_needed_paths(selection))
-            for block in selection.blocks.values() if is_root and selection is not None else ():
-                paths.update(_root_paths(block))
-        return build_projection(paths)
 
     def _build_selection(
         self, named: GraphQLNamedType, position: FieldPosition, nodes: list[FieldNode]
