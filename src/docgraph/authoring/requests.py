@@ -245,16 +245,13 @@ class Draft:
         named = _FIELD.match(finding.where)
         if named is not None:
             content["field"] = f"{named[1]}.{named[2]}"
-            if not self._has_mapping(named[1], named[2]):
+            mappings = self.document.get("mappings")
+            fields = mappings.get(named[1]) if isinstance(mappings, Mapping) else None
+            if not isinstance(fields, Mapping) or named[2] not in fields:
                 position = _find_fields(str(self.document.get("schema", ""))).get(content["field"])
                 if position is not None:
                     return content | position._asdict() | {"part": "schema"}
         return content if place is None else content | place._asdict()
-
-    def _has_mapping(self, type: str, name: str) -> bool:
-        mappings = self.document.get("mappings")
-        fields = mappings.get(type) if isinstance(mappings, Mapping) else None
-        return isinstance(fields, Mapping) and name in fields
 
     def _locate(self, where: str) -> TextPosition | None:
         """Return the position of the deepest key of a text that the path leads to."""

@@ -5,7 +5,7 @@ Importing this module imports most of the workbench, so `service` does it at the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import orjson
@@ -75,8 +75,8 @@ class Toolset:
         realm = UsersAndRules(
             sessions, lane, book=book, users_section=users, rules_section=rules, mongo=mongo
         )
-        own = OwnPlaces.of(graphql, users, rules)
-        access = ToolAccess(sessions, lane, graphql, rules=book, mongo=mongo, own=own)
+        places = OwnPlaces.of(graphql, users, rules)
+        access = ToolAccess(sessions, lane, graphql, rules=book, mongo=mongo, own=places)
         self._answers: dict[str, tuple[Sequence[str], _Answering]] = {
             "check": (("definition", "texts", "run"), answers.check),
             "draft": (("app", "definition", *_ASKING, *_LOOKING), answers.draft),
@@ -84,7 +84,10 @@ class Toolset:
             "matrix": (("app", "definition", *_LOOKING, "request"), answers.matrix),
             "realm": ((), realm.realm),
             "rules": (("rule",), realm.rules),
-        } | dict(_build_tools(access))
+        }
+        for name in list_parts(TOOLS):  # of installed packages
+            tool: AuthorTool = load_part(TOOLS, name)(access)
+            self._answers[name] = (tool.members, tool.answer)
 
     async def run(self, tool: str, exchange: Exchange) -> Answer:
         """Run the tool of this name."""
@@ -111,10 +114,3 @@ class Toolset:
         if "definition" in content:  # a few bytes of YAML may expand to very many values
             return await run_blocking(self._lane, read_wanted, content, members)
         return read_wanted(content, members)
-
-
-def _build_tools(access: ToolAccess) -> Iterator[tuple[str, tuple[Sequence[str], _Answering]]]:
-    """Yield the tools of installed packages by name, with the members of their requests."""
-    for name in list_parts(TOOLS):
-        tool: AuthorTool = load_part(TOOLS, name)(access)
-        yield name, (tool.members, tool.answer)

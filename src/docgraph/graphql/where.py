@@ -115,8 +115,16 @@ class _Compiler:
             declared = self._spec.fields.get(name)
             if declared is not None:
                 return self._compile_field(declared, "", part, is_top=not depth)
+            if name == SEARCH and depth:
+                raise BadWhere(
+                    "a search is only possible at the top of where, not in and, or and not:"
+                    " the text index must find the documents"
+                )
             if name == SEARCH:
-                return self._compile_search(part, depth)
+                self._order_by_index(SEARCH)
+                self._spend_text(part)
+                self.is_search = True
+                return {"$text": {"$search": part}}
             if name == "not":
                 inner = self.compile(part, depth + 1)
                 if not inner:  # what always matches, negated, and what never does
@@ -141,17 +149,6 @@ class _Compiler:
             except BadWhere as bad:
                 raise bad.under(f"[{number}]") from None
         return branches
-
-    def _compile_search(self, text: str, depth: int) -> Filter:
-        if depth:
-            raise BadWhere(
-                "a search is only possible at the top of where, not in and, or and not:"
-                " the text index must find the documents"
-            )
-        self._order_by_index(SEARCH)
-        self._spend_text(text)
-        self.is_search = True
-        return {"$text": {"$search": text}}
 
     def _order_by_index(self, name: str) -> None:
         if self.is_search or self.nearest:

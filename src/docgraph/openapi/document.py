@@ -138,7 +138,13 @@ def _describe_endpoint(
 ) -> Document:
     item: Document = {}
     if endpoint.parameters:
-        item["parameters"] = [_path_parameter(name) for name in endpoint.parameters]
+        text = {"type": "string", "minLength": 1}
+        item["parameters"] = [
+            refer("parameters", name)
+            if name in _PATH_PARAMETERS
+            else {"name": name, "in": "path", "required": True, "schema": text}
+            for name in endpoint.parameters
+        ]
     collection, name = endpoint.collection, None
     if collection is not None:
         key = survey.schema_of.get((collection.db, collection.name))
@@ -161,13 +167,6 @@ def _describe_endpoint(
         described["responses"] = _describe_responses(endpoint, operation, shape)
         item[method.lower()] = described
     return item
-
-
-def _path_parameter(name: str) -> Document:
-    if name in _PATH_PARAMETERS:
-        return refer("parameters", name)
-    schema = {"type": "string", "minLength": 1}
-    return {"name": name, "in": "path", "required": True, "schema": schema}
 
 
 def _describe_parameters(

@@ -174,10 +174,6 @@ def _drop_missing(value: Any) -> Any:
     return value.value if isinstance(value, _Absent) else value
 
 
-def _to_literal(value: Any) -> Any:
-    return {"$literal": read_value(value)}
-
-
 def _build(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
     rendered = _build_part(compilation, value, where, position)
     if isinstance(rendered, ConstantTemplate):
@@ -298,7 +294,11 @@ def _combine(source: Any, parts: Mapping[Any, Render]) -> Render:
 
 # Operators whose arguments the database checks late or not on their own (`shapes.py`).
 _SHAPED = frozenset({"$meta", "$mergeObjects"})
-_PART = Position(_build_part, _to_literal, absent=_Absent({"$literal": None}))
+_PART = Position(
+    _build_part,
+    lambda value: {"$literal": read_value(value)},
+    absent=_Absent({"$literal": None}),
+)
 EXPRESSION = replace(_PART, literal=_build, absent={"$literal": None})
 CONDITION_EXPRESSION = replace(_PART, literal=_build_condition, absent=NOTHING)
 _PARTS = {"sortBy": SORT_BY, "as": LITERAL}

@@ -141,7 +141,9 @@ class _Walk:
             return
         yield from self._find_in_stage(name, body, location, before)
         if name != "$sort" or not self._has_placeholder(body):
-            before.add(_rename_empty(name, body))
+            # A `$match` that may have no conditions does nothing.
+            is_sure = isinstance(body, Mapping) and any(key[:1] != "$" for key in body)
+            before.add("" if name == "$match" and not is_sure else name)
 
     def _find_in_stage(
         self, name: str, body: Any, where: PartPath, before: set[str]
@@ -188,12 +190,6 @@ def _find_near(condition: Any, where: PartPath) -> Iterator[Flaw]:
             yield Flaw(render_place(location), f"{key} cannot be used in a $match", _USE_STAGE)
         elif key in ("$not", "$elemMatch"):
             yield from _find_near(value, location)
-
-
-def _rename_empty(name: str, body: Any) -> str:
-    """Return the name of a stage; empty for a `$match` that may have no conditions."""
-    is_sure = isinstance(body, Mapping) and any(key[:1] != "$" for key in body)
-    return "" if name == "$match" and not is_sure else name
 
 
 _RANGES: Final = frozenset({"$all", "$gt", "$gte", "$lt", "$lte"})

@@ -136,7 +136,8 @@ class _RequestVariables:
         if head == "request" and path[:1] == ("body",):
             return get_value(await self._body(), path[1:])
         if head == "qparams":
-            return self._parameter(path)
+            value = self._exchange.request.query.get(path[0]) if len(path) == 1 else None
+            return UNBOUND if value is None else value
         if head == "request" and not path:
             return {**self._request(), "body": await self._body()}
         return get_value(self._base(head), path)
@@ -158,12 +159,6 @@ class _RequestVariables:
                 return self._permissions()
             case _:
                 return self._request()
-
-    def _parameter(self, path: tuple[str, ...]) -> Any:
-        if len(path) != 1:
-            return UNBOUND
-        value = self._exchange.request.query.get(path[0])
-        return UNBOUND if value is None else value
 
     def _filter(self) -> Any:
         parsed = self._exchange.parsed

@@ -207,10 +207,10 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     needs_index = (is_scan and not is_bounded) or plan.sorts
     wanted_keys: tuple[IndexKeys, ...] = ()
     if needs_index:  # as sent: with `_id` at the end
-        known, order = filter_ or {}, sort
+        sent, order = filter_ or {}, sort
         if window is not None:
-            order = order_ties(sort, frozenset(pinned_paths(known)), ())
-        wants = find_wants(known, order, lambda path: None)
+            order = order_ties(sort, frozenset(pinned_paths(sent)), ())
+        wants = find_wants(sent, order, lambda path: None)
         wanted_keys = tuple(next(want.arrange()) for want in wants)
     return FetchEstimate(
         field=fetch.position.coordinates,

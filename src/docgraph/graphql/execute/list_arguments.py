@@ -49,9 +49,12 @@ def compile_arguments(
 async def prepare_lists(tree: PlanTree, run: Run) -> None:
     """Reject conditions and orders that need an index which does not exist."""
     for fetch in tree.listed_fetches:
-        prepared = run.prepared[id(fetch)]
-        if _needs_indexes(fetch, prepared):
-            mapping = fetch.mapping
+        prepared, mapping = run.prepared[id(fetch)], fetch.mapping
+        assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
+        where, spec, order = prepared.where, mapping.where, mapping.order
+        is_filtered = spec is not None and spec.indexed_only and bool(where.filter)
+        is_ordered = order is not None and order.indexed_only and bool(prepared.order)
+        if where.nearest or where.is_search or is_filtered or is_ordered:
             indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
             try:
                 _check(fetch, prepared, indexes)
@@ -59,22 +62,12 @@ async def prepare_lists(tree: PlanTree, run: Run) -> None:
                 run.prepared[id(fetch)] = prepared._replace(failure=failure)
 
 
-def _needs_indexes(fetch: Fetch, prepared: PreparedFetch) -> bool:
-    mapping, where = fetch.mapping, prepared.where
-    assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
-    if where.nearest or where.is_search:
-        return True
-    is_filtered = mapping.where is not None and mapping.where.indexed_only and bool(where.filter)
-    is_ordered = mapping.order is not None and mapping.order.indexed_only and bool(prepared.order)
-    return is_filtered or is_ordered
-
-
-def _check(fetch: Fetch, prepared: PreparedFetch, known: Sequence[Index] | None) -> None:
+def _check(fetch: Fetch, prepared: PreparedFetch, stored: Sequence[Index] | None) -> None:
     """Check the indexes; where they are not known, as of a view, none counts."""
     mapping, where, order = fetch.mapping, prepared.where, prepared.order
     assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
-    indexes = known or ()
-    if known is not None:  # else the database decides about a search or `near`
+    indexes = stored or ()
+    if stored is not None:  # else the database decides about a search or `near`
         keys = [key for index in indexes for key in index.keys]
         if where.is_search and not any(kind == "text" for _, kind in keys):
             what = "where.search: the collection has no text index"
