@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -55,16 +55,12 @@ class GraphqlRequest:
     limits: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OperationReference:
-    """A persisted query, by its name or by the SHA-256 of its text, which may be included."""
+class OperationReference(NamedTuple):
+    """A request for a persisted query, by its name or by the SHA-256 of its text (`digest`)."""
 
-    name: str | None = None
-    digest: str | None = None
-    query: str | None = None
-    variables: Mapping[str, Any] = field(default_factory=dict)
-    operation_name: str | None = None
-    limits: bool = False
+    request: GraphqlRequest
+    digest: str | None
+    has_text: bool
 
 
 # Clients send the same few queries repeatedly. With variables they are seldom the same, and
@@ -89,10 +85,11 @@ def parse_body(body: bytes, content_type: str) -> GraphqlRequest | OperationRefe
         raise BodyError(
             "the body must be a JSON object", hint='send one operation per request: {"query": "…"}'
         )
-    request = _read_reference(content) or read_request(content)
+    asked = _read_reference(content) or read_request(content)
+    request = asked.request if isinstance(asked, OperationReference) else asked
     if not request.variables and len(body) <= _LONGEST_KEPT:
-        _kept.put(body, request)
-    return request
+        _kept.put(body, asked)
+    return asked
 
 
 def render_body(request: GraphqlRequest) -> bytes:
@@ -151,7 +148,10 @@ def _read_reference(content: Mapping[str, Any]) -> OperationReference | None:
         text = _require_query(query)
         if digest_text(text) != digest:
             raise BodyError("the hash is not the SHA-256 of 'query'")
-    return OperationReference(name, digest, query, *_read_values(content))
+    variables, operation_name, limits = _read_values(content)
+    by_hash, text = digest is not None, query or ""
+    request = GraphqlRequest(text, variables, operation_name, name, by_hash, limits)
+    return OperationReference(request, digest, query is not None)
 
 
 def _read_digest(content: Mapping[str, Any]) -> str | None:
@@ -351,21 +351,14 @@ class RequestedOperation:
 
 def find_operation(app: App, reference: OperationReference) -> GraphqlRequest:
     """Return the persisted query; a text that was sent with an unknown hash is run as text."""
-    request = GraphqlRequest(
-        reference.query or "",
-        reference.variables,
-        reference.operation_name,
-        reference.name,
-        by_hash=reference.digest is not None,
-        limits=reference.limits,
-    )
-    if reference.digest is not None:
-        stored = app.operations_by_digest.get(reference.digest)
+    request, digest, has_text = reference
+    if digest is not None:
+        stored = app.operations_by_digest.get(digest)
     else:
-        stored = app.operations_by_name.get(reference.name or "")
+        stored = app.operations_by_name.get(request.operation or "")
     if stored is not None:
         return replace(request, query=stored.query, operation=stored.name)
-    if reference.query is None:
+    if not has_text:
         raise reject_unknown(request)
     return request
 

@@ -12,11 +12,14 @@ from docgraph.graphql.http import body as module
 from docgraph.graphql.http.body import GraphqlRequest, parse_body
 
 
-def parse(variables: Any) -> GraphqlRequest:
-    body = json.dumps({"query": "{ a }", "variables": variables}).encode()
+def read(body: bytes) -> GraphqlRequest:
     request = parse_body(body, "application/json")
     assert isinstance(request, GraphqlRequest)
     return request
+
+
+def parse(variables: Any) -> GraphqlRequest:
+    return read(json.dumps({"query": "{ a }", "variables": variables}).encode())
 
 
 def nest(depth: int) -> Any:
@@ -78,14 +81,14 @@ def test_colons_in_texts_are_not_taken_for_keys(
     monkeypatch.setattr(module, "parse_exactly", lambda _: pytest.fail("read a second time"))
     body = f'{{"query": "{{ a: b c: d }}", "variables": {variables}}}'
 
-    assert parse_body(body.encode(), "application/json").variables == json.loads(variables)
+    assert read(body.encode()).variables == json.loads(variables)
 
 
 def test_numbers_keep_their_digits() -> None:
     """Decision 16."""
     body = b'{"query": "{ a }", "variables": {"d": 1.10, "n": 9007199254740993}}'
 
-    variables = parse_body(body, "application/json").variables
+    variables = read(body).variables
 
     assert variables["d"].text == "1.10"
     assert variables["n"] == 9007199254740993
@@ -93,7 +96,7 @@ def test_numbers_keep_their_digits() -> None:
 
 def test_a_request_without_variables_is_read_once_and_one_with_variables_each_time() -> None:
     plain, varied = (
-        [parse_body(body, "application/json") for _ in range(2)]
+        [read(body) for _ in range(2)]
         for body in (b'{"query": "{ once }"}', b'{"query": "{ a }", "variables": {"a": {}}}')
     )
 
