@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator
 from math import inf
-from types import TracebackType, coroutine
+from types import coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -36,12 +36,7 @@ class Timeout:
         self._wheel.add(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._wheel.remove(self)
         if (
             self.expired

@@ -175,43 +175,32 @@ class Availability:
             else:
                 self._check_topology(self._client.topology_description)
             self._record_absence(self._client.topology_description)
-            self._record_connections()
-            self._record_election()
+            for name, client in self._clients.items():
+                used = count_used_connections(client)
+                if self._used.get(name) != used:
+                    self._used[name] = used
+                    emit(ConnectionsUsed(name, used, find_pool_size(client)))
+            if self.is_electing != self._was_electing:
+                self._was_electing = not self._was_electing
+                emit(ElectionAwaited(self._was_electing))
             await self._sleep(pause)
             pause = min(2 * pause, _INTERVAL)
-
-    def _record_connections(self) -> None:
-        """Report how many connections are in use, if that has changed."""
-        for name, client in self._clients.items():
-            used = count_used_connections(client)
-            if self._used.get(name) != used:
-                self._used[name] = used
-                emit(ConnectionsUsed(name, used, find_pool_size(client)))
-
-    def _record_election(self) -> None:
-        """Report the begin and the end of an election that requests wait for."""
-        if self.is_electing != self._was_electing:
-            self._was_electing = not self._was_electing
-            emit(ElectionAwaited(self._was_electing))
 
     def _check_topology(self, known: TopologyDescription) -> None:
         if self._waits.is_refused:
             return  # a server that rejects our login is as good as none
         if known.has_writable_server():
-            if self._is_admitted and len(self._waits.denied) == self._denied:
+            is_checked = self._is_admitted and len(self._waits.denied) == self._denied
+            if is_checked:
                 self._report(None)
-            self._check_login()
+            # Check our privileges if they are not known, or known to be incomplete.
+            if not is_checked or self._lacking is not None:
+                self._try_login(_LOGIN_SECONDS if self._is_admitted else 0)
         elif _is_refusing(known):
             self._waits.is_refused = True
         elif reason := find_reason(known, self._contact, was_there=self._first.is_set()):
             self._is_admitted = False
             self._report(Lost(self._contact, *reason))
-
-    def _check_login(self) -> None:
-        """Check our privileges if they are not known, or known to be incomplete."""
-        is_new = not self._is_admitted or len(self._waits.denied) != self._denied
-        if is_new or self._lacking is not None:
-            self._try_login(_LOGIN_SECONDS if self._is_admitted else 0)
 
     def _report(self, absence: Lost | Refused | None) -> None:
         """Report a change, and only a change."""
@@ -293,9 +282,8 @@ class Availability:
             return
         self._is_admitted, self._denied = True, denied
         self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
-        self._check_topology(
-            self._client.topology_description
-        )  # waiting work need not wait for the next check
+        # Waiting work need not wait for the next check.
+        self._check_topology(self._client.topology_description)
         self._report_lacking(fault if isinstance(fault, Lacking) else None)
 
 

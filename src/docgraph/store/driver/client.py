@@ -115,7 +115,18 @@ class BlockingPing:
         """
         try:
             if self._client is None:
-                self._client = self._build_client()
+                self._client = MongoClient(
+                    self._connection_string,
+                    maxPoolSize=1,
+                    minPoolSize=0,
+                    # Monitors hear of a new primary from the set itself: probes report it without
+                    # a delay.
+                    heartbeatFrequencyMS=_HEARTBEAT_MS,
+                    appname="docgraph-probes",
+                    serverSelectionTimeoutMS=self._milliseconds,
+                    connectTimeoutMS=self._milliseconds,
+                    socketTimeoutMS=self._milliseconds,
+                )
             if not self._election.is_awaited(self._client.topology_description):
                 try:
                     self._send(self._client, self._client.read_preference)
@@ -137,19 +148,6 @@ class BlockingPing:
         """Close the connection."""
         if self._client is not None:
             self._client.close()
-
-    def _build_client(self) -> MongoClient[Document]:
-        return MongoClient(
-            self._connection_string,
-            maxPoolSize=1,
-            minPoolSize=0,
-            # Monitors hear of a new primary from the set itself: probes report it without a delay.
-            heartbeatFrequencyMS=_HEARTBEAT_MS,
-            appname="docgraph-probes",
-            serverSelectionTimeoutMS=self._milliseconds,
-            connectTimeoutMS=self._milliseconds,
-            socketTimeoutMS=self._milliseconds,
-        )
 
 
 def find_longest_wait(section: MClient, connection_string: str, wait_ms: int) -> float:

@@ -183,7 +183,7 @@ def check_out_idle(pool: Pool) -> AsyncConnection | None:
     """Return an idle connection of a pool; None if the driver has to find one."""
     if (
         not pool.conns
-        or not is_ready(pool)
+        or pool.state != PoolState.READY
         or pool.closed
         or pool.requests >= pool.max_pool_size
         or pool.lock.locked()
@@ -191,9 +191,10 @@ def check_out_idle(pool: Pool) -> AsyncConnection | None:
     ):
         return None
     connection = pool.conns[0]
-    if time.monotonic() - connection.last_checkin_time > _find_max_idle(pool) or _is_over(
-        pool, connection
-    ):
+    longest = pool.opts.max_idle_time_seconds
+    max_idle = _MAX_IDLE if longest is None else min(_MAX_IDLE, longest)
+    is_idle_too_long = time.monotonic() - connection.last_checkin_time > max_idle
+    if is_idle_too_long or _is_over(pool, connection):
         return None
     pool.conns.popleft()
     pool.operation_count += 1
@@ -202,11 +203,6 @@ def check_out_idle(pool: Pool) -> AsyncConnection | None:
     connection.active = True
     pool.active_contexts.add(connection.cancel_context)
     return connection
-
-
-def _find_max_idle(pool: Pool) -> float:
-    longest = pool.opts.max_idle_time_seconds
-    return _MAX_IDLE if longest is None else min(_MAX_IDLE, longest)
 
 
 def _is_over(pool: Pool, connection: AsyncConnection) -> bool:

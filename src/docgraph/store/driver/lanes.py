@@ -214,7 +214,9 @@ class PoolLanes:
     def has_waited(self, since: float) -> bool:
         """Return whether a read waits for its turn, or has since that time of `time.monotonic`."""
         queues = (self._all, self._heavy, self._trials)
-        return self._waited_at >= since or any(one is not None and one.waiting for one in queues)
+        return self._waited_at >= since or any(
+            queue is not None and queue.waiting for queue in queues
+        )
 
     @property
     def running(self) -> int:
@@ -256,10 +258,6 @@ class PoolLanes:
         if self._trials is not None:
             self._trials.leave()
         cost.end_trial()
-
-    def try_enter(self, *, is_heavy: bool) -> bool:
-        """Enter without waiting, if that is possible."""
-        return not is_heavy and self._all.try_enter()
 
     async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
         """Wait for a turn in the order of arrival; return whether the read had to wait."""

@@ -84,16 +84,20 @@ class Privileges:
     """The privileges of the user that we are logged in as."""
 
     def __init__(self, privileges: Iterable[Mapping[str, Any]]) -> None:
-        self._known = [(one["resource"], frozenset(one["actions"])) for one in privileges]
+        self._granted = [
+            (privilege["resource"], frozenset(privilege["actions"])) for privilege in privileges
+        ]
 
     def find_missing(self, rights: Iterable[Right]) -> tuple[Missing, ...]:
         """Return the missing rights, each with its missing actions."""
-        found = ((right, self._find_lacking(right)) for right in rights)
-        return tuple(Missing(right, actions) for right, actions in found if actions)
-
-    def _find_lacking(self, right: Right) -> tuple[str, ...]:
-        held = [actions for resource, actions in self._known if _covers(resource, right)]
-        return tuple(one for one in right.actions if not any(one in actions for actions in held))
+        missing = []
+        for right in rights:
+            granted = [actions for resource, actions in self._granted if _covers(resource, right)]
+            lacking = frozenset(right.actions).difference(*granted)
+            if lacking:
+                actions = tuple(action for action in right.actions if action in lacking)
+                missing.append(Missing(right, actions))
+        return tuple(missing)
 
 
 def _covers(resource: Mapping[str, Any], right: Right) -> bool:

@@ -10,7 +10,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError, PoolExhausted
 from docgraph.observe import emit
 from docgraph.observe.engine_events import CommandFinished
-from docgraph.observe.tracing import TraceContext, find_command_place
+from docgraph.observe.tracing import find_command_place
 from docgraph.store.driver.portions import RawTake, Take
 
 
@@ -59,34 +59,24 @@ class Observed:
         if isinstance(error, PoolExhausted):
             return  # it was never sent
         duration = time.perf_counter() - self._started
-        emit(_finished(self._db, self._command, duration, error, (self.documents, self._place)))
-
-
-def _finished(
-    db: str,
-    command: Document,
-    duration: float,
-    error: BaseException | None,
-    seen: tuple[int | None, TraceContext | None],
-) -> CommandFinished:
-    name, collection = next(iter(command.items()))
-    comment = command.get("comment")
-    origin: Mapping[str, Any] = comment if type(comment) is dict else {}
-    return CommandFinished(
-        name,
-        db,
-        collection if isinstance(collection, str) else "",  # that of `commitTransaction` is 1
-        duration,
-        error is None,
-        str(origin.get("request", "")),
-        str(origin.get("app", "")),
-        str(origin.get("operation", "")),
-        str(origin.get("field", "")),
-        "" if error is None else _code_of(error),
-        *seen,
-    )
-
-
-def _code_of(error: BaseException) -> str:
-    """Return the code of an error: `within` lets docgraph's errors and cancellations through."""
-    return error.code if isinstance(error, DocgraphError) else "cancelled"
+        name, collection = next(iter(self._command.items()))
+        comment = self._command.get("comment")
+        origin: Mapping[str, Any] = comment if type(comment) is dict else {}
+        # `within` lets docgraph's errors and cancellations through.
+        code = error.code if isinstance(error, DocgraphError) else "cancelled"
+        emit(
+            CommandFinished(
+                name,
+                self._db,
+                collection if isinstance(collection, str) else "",  # 1 for `commitTransaction`
+                duration,
+                error is None,
+                str(origin.get("request", "")),
+                str(origin.get("app", "")),
+                str(origin.get("operation", "")),
+                str(origin.get("field", "")),
+                "" if error is None else code,
+                self.documents,
+                self._place,
+            )
+        )
