@@ -161,7 +161,9 @@ class _ShownNames:
         if hidden:
             conditions.append({"$not": _matches(name, hidden)})
         if self._listed is not None:
-            conditions.append(_matches(name, [_exactly(path) for path in self._listed]))
+            # The path or one below it, without positions: they could be names.
+            exact = [re.escape(".".join(path)) + r"(\.|\z)" for path in self._listed]
+            conditions.append(_matches(name, exact))
         return {"$and": conditions}
 
 
@@ -171,11 +173,6 @@ def _if_object(value: str, result: Document) -> Document:
 
 def _matches(name: str, patterns: list[str]) -> Document:
     return {"$regexMatch": {"input": name, "regex": f"^({'|'.join(patterns)})"}}
-
-
-def _exactly(path: tuple[str, ...]) -> str:
-    r"""Return a pattern for the path or one below it, without positions: they could be names."""
-    return re.escape(".".join(path)) + r"(\.|\z)"
 
 
 def _reaching(path: tuple[str, ...]) -> str:
@@ -235,15 +232,16 @@ def find_roots(filter: Mapping[str, Any]) -> set[str] | None:
     """Return the first names of the paths of a filter; None if it may depend on all properties."""
     roots: set[str] = set()
     for key, condition in filter.items():
-        found: set[str] | None = {key.partition(".")[0]}
         if key in LOGICAL:
-            inner = [find_roots(branch) for branch in condition]
-            found = None if None in inner else set().union(*(one or () for one in inner))
-        elif key.startswith("$"):
-            found = set() if key == "$comment" else None
-        if found is None:
+            for branch in condition:
+                inner = find_roots(branch)
+                if inner is None:
+                    return None
+                roots |= inner
+        elif not key.startswith("$"):
+            roots.add(key.partition(".")[0])
+        elif key != "$comment":
             return None
-        roots |= found
     return roots
 
 
@@ -252,7 +250,7 @@ def _move_expression(expression: Any, part: str) -> Document:
 
     ROOT cannot be set. Without a document nothing is computed, since that could fail.
     """
-    if any(isinstance(one, str) and one.startswith(_WHOLE) for one in walk(expression)):
+    if any(isinstance(part, str) and part.startswith(_WHOLE) for part in walk(expression)):
         raise _immovable(f"$expr and {_WHOLE}")
     is_document = {"$eq": [{"$type": f"${part}"}, "object"]}
     moved = {"$let": {"vars": {"CURRENT": f"${part}"}, "in": expression}}

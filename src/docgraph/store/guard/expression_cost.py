@@ -194,8 +194,8 @@ class Analysis:
             return scope.read(path) if dot else scope.document
         if name in _SYSTEM:
             return Size()
-        found = scope.variables.get(name, self._stored)
-        return found.within(path.count(".") + 1) if dot else found
+        variable = scope.variables.get(name, self._stored)
+        return variable.within(path.count(".") + 1) if dot else variable
 
     def _measure_document(self, value: Mapping[str, Any], frame: _Frame) -> Size:
         if len(value) == 1:
@@ -340,18 +340,14 @@ class Analysis:
         built = close(add(result.built, Form(ELEMENT)), part, array.length)
         supplied = array.supplied or result.supplied
         size = Size(bytes, array.length, inner, result.low, result.high, supplied)
-        is_stored = frame.times <= 1 and array.built == NONE
-        built = self._limit_once(built, frame.place) if is_stored else add(array.built, built)
+        if frame.times > 1 or array.built != NONE:
+            built = add(array.built, built)
+        elif not (total := built.flatten()).parts:
+            # One iteration over a stored array is allowed; one over its result is too large.
+            self.keep(total, frame.place)
+            built = Form(min(total.constant, MAX_BYTES))
         depth = result.depth.add(1)
         return size._replace(built=built, is_whole=result.is_whole, depth=depth)
-
-    def _limit_once(self, built: Form, place: ExpressionPath) -> Form:
-        """Allow one iteration over a stored array; an iteration over its result is too large."""
-        total = built.flatten()
-        if total.parts:
-            return built
-        self.keep(total, place)
-        return Form(min(total.constant, MAX_BYTES))
 
     def _measure_filter(self, body: Mapping[str, Any], frame: _Frame) -> Size:
         array, part, turns = self._open_loop(body, frame)

@@ -193,11 +193,6 @@ def convert(one: Size, operands: Operands) -> Size:
     return number(low, high, supplied=one.supplied)
 
 
-def _same_number(operands: Operands) -> SizeAndForm:
-    one = operands.get(0)
-    return convert(one, operands), one.bytes.times(BYTE)
-
-
 def _extreme(is_least: bool) -> SizeRule:
     """Return the rule of `$min` and `$max`: one of several operands, or an element of one."""
 
@@ -233,7 +228,10 @@ NUMBERS: Final[Mapping[str, SizeRule]] = {
     "mod": _bound(lambda a, b: (-_largest(b), _largest(b))),
     "ceil floor": _WHOLE,
     "round trunc": _ROUND,
-    "toInt toLong toDouble toDecimal": _same_number,
+    "toInt toLong toDouble toDecimal": lambda ops: (
+        convert(ops.get(0), ops),
+        ops.get(0).bytes.times(BYTE),
+    ),
     "min": _extreme(is_least=True),
     "max": _extreme(is_least=False),
 }

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import QueryError
+from docgraph.store.names import namespace_of
 
 READING_MORE: Final = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
@@ -45,6 +46,11 @@ class CollectionReference(NamedTuple):
     collection: str
     dotted: str | None = None
 
+    @property
+    def namespace(self) -> str:
+        """Its full name."""
+        return namespace_of(self.db, self.collection)
+
 
 class VisitedStage(NamedTuple):
     """A stage at any depth of a pipeline, with the database whose collections it names."""
@@ -65,15 +71,16 @@ def visit_stages(pipeline: Any, db: str, place: ExpressionPath) -> Iterator[Visi
     if not isinstance(pipeline, list | tuple):
         raise QueryError(f"{place} must be a list of stages")
     for index, stage in enumerate(pipeline):
-        here = ExpressionPath(place, index)
+        position = ExpressionPath(place, index)
         if not isinstance(stage, Mapping) or len(stage) != 1:
-            raise QueryError(f"{here} must be an object with exactly one property")
+            raise QueryError(f"{position} must be an object with exactly one property")
         ((name, body),) = stage.items()
-        yield VisitedStage(name, body, here, db)
+        yield VisitedStage(name, body, position, db)
         reference = find_reference(name, body, db)
         inner = db if reference is None else reference.db
         for key, nested in nested_pipelines(name, body):
-            yield from visit_stages(nested, inner, ExpressionPath(ExpressionPath(here, name), key))
+            below = ExpressionPath(ExpressionPath(position, name), key)
+            yield from visit_stages(nested, inner, below)
 
 
 def find_references(pipeline: Any, db: str) -> Iterator[CollectionReference]:
@@ -86,7 +93,15 @@ def find_references(pipeline: Any, db: str) -> Iterator[CollectionReference]:
 
 def find_reference(name: str, body: Any, db: str) -> CollectionReference | None:
     """Return the collection that the stage reads; None if it names none."""
-    return _read_target(_find_target(name, body), db)
+    target = _find_target(name, body)
+    if isinstance(target, str):
+        prefix, dot, _ = target.partition(".")
+        return CollectionReference(db, target, prefix if dot else None)
+    if isinstance(target, Mapping) and target.keys() <= _TARGET_KEYS:
+        other, collection = target.get("db", db), target.get("coll")
+        if isinstance(other, str) and isinstance(collection, str):
+            return CollectionReference(other, collection)
+    return None
 
 
 def read_reference(name: str, body: Any, db: str, location: object) -> CollectionReference | None:
@@ -94,9 +109,9 @@ def read_reference(name: str, body: Any, db: str, location: object) -> Collectio
 
     Return None if it reads none, or has its own documents: its pipeline starts with `$documents`.
     """
-    target = _find_target(name, body)
-    reference = _read_target(target, db)
-    if reference is None and (target is not None or name == "$graphLookup"):
+    reference = find_reference(name, body, db)
+    is_missing = reference is None and name in _TARGETS
+    if is_missing and (name == "$graphLookup" or _find_target(name, body) is not None):
         raise QueryError(f"{location}: {name} must name a collection")
     return reference
 
@@ -106,20 +121,9 @@ def _find_target(name: str, body: Any) -> Any:
     # The test for a dict is not needed, but ten times as fast as the test for a mapping.
     if key is not None and (type(body) is dict or isinstance(body, Mapping)):
         if name == "$unionWith" and "db" in body:  # next to `coll`, not below it
-            return {one: body[one] for one in _TARGET_KEYS if one in body}
+            return {key: body[key] for key in _TARGET_KEYS if key in body}
         return body.get(key)
     return body if name == "$unionWith" else None
-
-
-def _read_target(target: Any, db: str) -> CollectionReference | None:
-    if isinstance(target, str):
-        prefix, dot, _ = target.partition(".")
-        return CollectionReference(db, target, prefix if dot else None)
-    if isinstance(target, Mapping) and target.keys() <= _TARGET_KEYS:
-        other, collection = target.get("db", db), target.get("coll")
-        if isinstance(other, str) and isinstance(collection, str):
-            return CollectionReference(other, collection)
-    return None
 
 
 def nested_pipelines(name: str, body: Any) -> list[tuple[str, Sequence[Any]]]:

@@ -87,9 +87,9 @@ class _Rewriter:
             if name not in READING_MORE:
                 stages.add(stage)
             elif name == "$facet":
-                inner = {key: self._add_all(one, db, _unrestricted()) for key, one in body.items()}
-                facets = {key: one.stages for key, one in inner.items()}
-                stages.add({name: facets}, is_open=any(one.is_open for one in inner.values()))
+                facets = {key: self._add_all(inner, db, _free()) for key, inner in body.items()}
+                guarded = {key: facet.stages for key, facet in facets.items()}
+                stages.add({name: guarded}, is_open=any(facet.is_open for facet in facets.values()))
             elif name == "$graphLookup":
                 self._add_graph(body, db, stages)
             else:
@@ -101,11 +101,11 @@ class _Rewriter:
         reference = read_reference(name, body, db, name)
         pipeline = next((nested for _, nested in nested_pipelines(name, body)), [])
         if reference is None:
-            inner = self._add_all(pipeline, db, _unrestricted())
+            inner = self._add_all(pipeline, db, _free())
         else:
             inner = self.on_collection(pipeline, reference.db, reference.collection)
             # The equality of `foreignField` is evaluated before the pipeline runs.
-            hidden = self._hidden(reference.db, reference.collection)
+            hidden = self.shield.hidden.get(reference.namespace, ())
             if hidden and isinstance(body, Mapping) and "foreignField" in body:
                 check_path(body["foreignField"], hidden, "$lookup")
         if inner.stages:
@@ -117,8 +117,8 @@ class _Rewriter:
         """Add `$graphLookup`, which has no pipeline: restrict its search, `$unset` its result."""
         reference = read_reference("$graphLookup", body, db, "$graphLookup")
         assert reference is not None  # noqa: S101 - it always names a collection
-        hidden = self._hidden(reference.db, reference.collection)
-        row = self.shield.rows.get(namespace_of(reference.db, reference.collection))
+        hidden = self.shield.hidden.get(reference.namespace, ())
+        row = self.shield.rows.get(reference.namespace)
         condition = body.get("restrictSearchWithMatch")
         if hidden:
             check_path(body.get("connectFromField"), hidden, "$graphLookup")
@@ -132,11 +132,9 @@ class _Rewriter:
         if hidden:
             stages.add({"$unset": _dotted(hidden, f"{body.get('as')}.")})
 
-    def _hidden(self, db: str, collection: str) -> Paths:
-        return self.shield.hidden.get(namespace_of(db, collection), ())
 
-
-def _unrestricted() -> FencedStages:
+def _free() -> FencedStages:
+    """Return stages that no row filter restricts."""
     return FencedStages({}, UNKNOWN)
 
 
@@ -192,17 +190,12 @@ def check_update(update: Any, hidden: Paths) -> None:
         for change in read_update(update):
             if change.operator not in _SETTERS:
                 check_path(change.path, hidden, change.operator)
-    elif has_key(update, _FIELD_ACCESS) or _reads_hidden(update, hidden):
+    elif has_key(update, _FIELD_ACCESS) or any(
+        text.startswith(_WHOLE_DOCUMENT) if text[:2] == "$$" else reaches(text[1:], hidden)
+        for text in walk(update)
+        if isinstance(text, str) and text[:1] == "$"
+    ):  # an expression reads a hidden property or a whole document
         raise reject("the update")
-
-
-def _reads_hidden(value: Any, hidden: Paths) -> bool:
-    """Check if an expression in an update pipeline reads a hidden property or a whole document."""
-    texts = [one for one in walk(value) if isinstance(one, str) and one[:1] == "$"]
-    return any(
-        one.startswith(_WHOLE_DOCUMENT) if one[:2] == "$$" else reaches(one[1:], hidden)
-        for one in texts
-    )
 
 
 def check_write(write: Write, *, db: str, policy: Policy, hidden: Paths) -> None:

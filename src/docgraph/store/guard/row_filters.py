@@ -142,7 +142,7 @@ class FencedFind:
         command = self._build(order, served, shown)
         if not needs_find:
             return await send(command, take)
-        ids = [one[_ID] for one in await send(command, None) if _ID in one]
+        ids = [document[_ID] for document in await send(command, None) if _ID in document]
         documents = await self._read(ids, order, send) if ids else []
         return await hand_over(documents, take)
 
@@ -178,8 +178,8 @@ class FencedFind:
             path: shown for path, shown in self._projection.items() if path != _ID or not hides_id
         }
         command = build_find(self._place[1], {"$and": conditions}, limit=len(ids), options=options)
-        found = {_key_of(one[_ID]): one for one in await send(command, None)}
-        documents = [found[key] for key in map(_key_of, ids) if key in found]
+        by_key = {_key_of(document[_ID]): document for document in await send(command, None)}
+        documents = [by_key[key] for key in map(_key_of, ids) if key in by_key]
         if hides_id:
             for document in documents:
                 del document[_ID]
@@ -187,13 +187,11 @@ class FencedFind:
 
 
 def _is_find_only(projection: Mapping[str, Any]) -> bool:
-    return has_key(projection, _FIND_ONLY) or _is_positional(projection) or _adds_meta(projection)
-
-
-def _adds_meta(projection: Mapping[str, Any]) -> bool:
-    """Check if `$meta` is added to documents that retain the rest, as only `find` does."""
+    if has_key(projection, _FIND_ONLY) or _is_positional(projection):
+        return True
+    # `$meta` is added to documents that retain the rest.
     values = [value for path, value in projection.items() if path != _ID]
-    kept = [one for one in values if not (isinstance(one, Mapping) and "$meta" in one)]
+    kept = [value for value in values if not (isinstance(value, Mapping) and "$meta" in value)]
     return len(kept) < len(values) and not any(kept)
 
 
@@ -202,17 +200,13 @@ def _is_positional(projection: Mapping[str, Any]) -> bool:
 
 
 def _has_sort_key(projection: Mapping[str, Any]) -> bool:
-    return any(
-        isinstance(one, Mapping) and one.get("$meta") == "sortKey" for one in projection.values()
-    )
+    values = projection.values()
+    return any(isinstance(value, Mapping) and value.get("$meta") == "sortKey" for value in values)
 
 
 def _key_of(id: Any) -> bytes:
     """Return a hashable key for an id: an id that is a document is not hashable."""
     return encode_bson({_ID: id})
-
-
-_HASHED = "hashed"
 
 
 class RowFilter(NamedTuple):
@@ -235,16 +229,12 @@ def find_unindexed(
 
     Return nothing if a branch fixes no property by `$eq` or `$in`: no index could serve it.
     """
-    first = {index.keys[0][0] for index in indexes if index.complete and _is_ordered(index)}
+    leading = [index.keys[0] for index in indexes if index.complete]
+    first = {path for path, order in leading if order == "hashed" or not isinstance(order, str)}
     branches = list(_find_branches(filter))
     if not all(paths for _, paths in branches):
         return []
     return [(branch, paths) for branch, paths in branches if first.isdisjoint(paths)]
-
-
-def _is_ordered(index: Index) -> bool:
-    direction = index.keys[0][1]
-    return direction == _HASHED or not isinstance(direction, str)
 
 
 def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
@@ -254,8 +244,8 @@ def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]
     if alternatives is None:
         yield filter, paths
         return
-    for one in alternatives:
-        yield from _find_branches(one)
+    for alternative in alternatives:
+        yield from _find_branches(alternative)
 
 
 def _find_alternatives(filter: Any) -> Iterator[list[Any]]:

@@ -183,14 +183,10 @@ def _check_branches(filter: Any, hidden: Paths, what: str) -> None:
             for branch in condition:
                 _check_branches(branch, hidden, what)
         elif key not in HARMLESS:
-            _reject_named(key, hidden)
+            if any(key == ".".join(secret) for secret in hidden):
+                # The error names it, because the caller wrote that name.
+                raise SecurityViolation(f"Using filters on the {key} property is forbidden")
             check_path(key, hidden, what)
-
-
-def _reject_named(path: Any, hidden: Paths) -> None:
-    """Reject a hidden path; the error names it, because the caller wrote that name."""
-    if any(path == ".".join(secret) for secret in hidden):
-        raise SecurityViolation(f"Using filters on the {path} property is forbidden")
 
 
 def check_projection(projection: Mapping[str, Any], hidden: Paths) -> None:
@@ -203,16 +199,9 @@ def check_projection(projection: Mapping[str, Any], hidden: Paths) -> None:
             if not value.keys() <= _PROJECTION_OPERATORS or "indexKey" in value.values():
                 raise reject("the projection")
             check_path(path, hidden, "the projection")
-        elif not isinstance(value, (bool, int, float)):
-            raise reject("the projection")
-        elif value:
-            _check_named(path, hidden)
-
-
-def _check_named(path: str, hidden: Paths) -> None:
-    segments = _split(path)
-    for secret in hidden:
-        if segments[: len(secret)] == secret:
+            continue
+        is_flag = isinstance(value, (bool, int, float))
+        if not is_flag or (value and any(_split(path)[: len(name)] == name for name in hidden)):
             raise reject("the projection")
 
 
@@ -222,7 +211,8 @@ def shows_storage(value: Any) -> bool:
     The first contains everything in the index; the second depends on the number of documents
     before.
     """
-    return any(isinstance(one, Mapping) and one.get("$meta") in _STORAGE for one in walk(value))
+    parts = walk(value)
+    return any(isinstance(part, Mapping) and part.get("$meta") in _STORAGE for part in parts)
 
 
 def check_order(sort: Mapping[str, Any], hint: Any, hidden: Paths) -> None:
@@ -266,24 +256,22 @@ def find_named(value: Any, hidden: Paths) -> str | None:
     A pipeline that only names a hidden property does not show it. But whether it works, and its
     result, answer questions about the property. For indexes see `check_index`.
     """
-    found = (_find_inside(one, hidden) for one in walk(value, keys=True) if isinstance(one, str))
-    return next(filter(None, found), None)
+    for text in walk(value, keys=True):
+        if not isinstance(text, str):
+            continue
+        steps = tuple(step for step in text.lstrip("$").split(".") if not step.isdigit())
+        for path in hidden:
+            length = len(path)
+            if any(steps[at : at + length] == path for at in range(len(steps) - length + 1)):
+                return ".".join(path)
+    return None
 
 
 def find_property(schema: Any, hidden: Paths) -> str | None:
     """Return the hidden path that a JSON schema names: it nests properties by their own names."""
     last = {path[-1]: ".".join(path) for path in hidden}
-    texts = (one for one in walk(schema, keys=True) if isinstance(one, str))
+    texts = (text for text in walk(schema, keys=True) if isinstance(text, str))
     return next((last[text] for text in texts if text in last), None)
-
-
-def _find_inside(text: str, hidden: Paths) -> str | None:
-    steps = tuple(step for step in text.lstrip("$").split(".") if not step.isdigit())
-    for path in hidden:
-        length = len(path)
-        if any(steps[at : at + length] == path for at in range(len(steps) - length + 1)):
-            return ".".join(path)
-    return None
 
 
 def hide_marker(guard: Guard, db: str, collection: str) -> RevealKey:

@@ -148,9 +148,22 @@ class WriteEffects:
 
     def find(self, key: FieldPath) -> StoredValues | None:
         """Return the values that are stored at the key; None: the write does not contain them."""
-        if key not in self._values:
-            self._values[key] = self._find(key)
-        return self._values[key]
+        if key in self._values:
+            return self._values[key]
+        seeded = [
+            value
+            for seed in self.seeds
+            for stored in seed.list_seeds()
+            for value in _find_in_fields([(seed.path, stored)], key)
+        ]
+        by_part = [list(_find_in_part(part, key)) for part in self.parts]
+        values = (*seeded, *chain.from_iterable(by_part))
+        # Stages follow each other on one document: it is enough if one of them stores it.
+        is_everywhere = any(by_part) if self._is_pipeline else bool(by_part) and all(by_part)
+        is_unknown = any(value is COMPUTED for value in values)
+        stored = None if is_unknown else StoredValues(values, bool(seeded) or is_everywhere)
+        self._values[key] = stored
+        return stored
 
     def contains(self, key: FieldPath) -> bool:
         """Check if the key exists, flat or nested, in every written document."""
@@ -167,21 +180,6 @@ class WriteEffects:
             any(one.sets_key and _has_key({one.path: one.operand}, key) for one in part)
             for part in self.parts
         )
-
-    def _find(self, key: FieldPath) -> StoredValues | None:
-        seeded = [
-            value
-            for seed in self.seeds
-            for stored in seed.list_seeds()
-            for value in _find_in_fields([(seed.path, stored)], key)
-        ]
-        found = [list(_find_in_part(part, key)) for part in self.parts]
-        values = (*seeded, *chain.from_iterable(found))
-        if any(value is COMPUTED for value in values):
-            return None
-        # Stages follow each other on one document: it is enough if one of them stores it.
-        is_everywhere = any(found) if self._is_pipeline else bool(found) and all(found)
-        return StoredValues(values, bool(seeded) or is_everywhere)
 
 
 def effects_of(write: Write) -> WriteEffects:
