@@ -211,7 +211,7 @@ class Inventory:
             found = await self._commands.fetch(db, {**command}, deadline)
         except StoreError:  # listing names needs fewer privileges
             found = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
-        return sorted(map(_read_listed, found), key=lambda one: one.name)
+        return sorted(map(_read_listed, found), key=lambda listed: listed.name)
 
     async def describe(self, db: str, name: str, deadline: Deadline) -> Listed | None:
         """Return the collection or view with this name, with its options; None: there is none."""
@@ -230,10 +230,10 @@ class Inventory:
         except DocgraphError:
             return Measure()  # a view, or a missing privilege
         with reading_reply():
-            stats = [one.get("storageStats", {}) for one in found]
-            documents = sum(int(one.get("count", 0)) for one in stats)
-            size = sum(int(one.get("size", 0)) for one in stats)
-        if any("timeseries" in one for one in stats):
+            shards = [reply.get("storageStats", {}) for reply in found]
+            documents = sum(int(shard.get("count", 0)) for shard in shards)
+            size = sum(int(shard.get("size", 0)) for shard in shards)
+        if any("timeseries" in shard for shard in shards):
             return Measure()  # it counts buckets
         return Measure(documents, size // documents if documents else 0, size)
 
@@ -291,26 +291,22 @@ class Inventory:
 
 def _read_listed(document: Mapping[str, Any]) -> Listed:
     with reading_reply():
-        return _parse_listed(document)
-
-
-def _parse_listed(document: Mapping[str, Any]) -> Listed:
-    options = document.get("options") or {}
-    schema = (options.get("validator") or {}).get("$jsonSchema") or {}
-    required = schema.get("required") if isinstance(schema, Mapping) else None
-    names = required if isinstance(required, list) else ()
-    series = options.get("timeseries") or {}
-    return Listed(
-        str(document["name"]),
-        str(document.get("type", "collection")),
-        frozenset(name for name in names if isinstance(name, str)),
-        str(options.get("viewOn", "")),
-        tuple(options.get("pipeline", ())),
-        str(series.get("timeField", "")),
-        str(series.get("metaField", "")),
-        bool(options.get("collation")),
-        bool(options.get("capped")),
-    )
+        options = document.get("options") or {}
+        schema = (options.get("validator") or {}).get("$jsonSchema") or {}
+        required = schema.get("required") if isinstance(schema, Mapping) else None
+        names = required if isinstance(required, list) else ()
+        series = options.get("timeseries") or {}
+        return Listed(
+            str(document["name"]),
+            str(document.get("type", "collection")),
+            frozenset(name for name in names if isinstance(name, str)),
+            str(options.get("viewOn", "")),
+            tuple(options.get("pipeline", ())),
+            str(series.get("timeField", "")),
+            str(series.get("metaField", "")),
+            bool(options.get("collation")),
+            bool(options.get("capped")),
+        )
 
 
 _LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own

@@ -113,17 +113,21 @@ class DocumentPipelines:
         errors: dict[int, Any] = {}
         matched: list[set[int]] = [set() for _ in filters]
         parts = _encode(filters, errors, partial(move_below, part="image"))
-        sent = [_encode_part(n, {"n": n, "image": one}) for n, one in enumerate(documents)]
-        for images in _portions(sent, _room_beside(parts)) or [[]]:
+        sent = [_encode_part(n, {"n": n, "image": image}) for n, image in enumerate(documents)]
+        # Documents may have half of the bytes of a command, or less beside large filters.
+        longest = max((part.size for part in parts), default=0)
+        room = min(_LARGEST_COMMAND // 2, _LARGEST_COMMAND - longest)
+        for images in _portions(sent, room) or [[]]:
             run = partial(self._match, place, filters, images)
-            remaining = [one for one in parts if one.number not in errors]
-            for some in _portions(remaining, _LARGEST_COMMAND - sum(one.size for one in images)):
-                for number, found in (await _isolate(run, some, deadline)).items():
-                    if isinstance(found, DocgraphError):
-                        errors[number] = found
+            remaining = [part for part in parts if part.number not in errors]
+            left = _LARGEST_COMMAND - sum(image.size for image in images)
+            for portion in _portions(remaining, left):
+                for number, result in (await _isolate(run, portion, deadline)).items():
+                    if isinstance(result, DocgraphError):
+                        errors[number] = result
                     else:
-                        matched[number] |= found
-        return [errors.get(n) or frozenset(one) for n, one in enumerate(matched)]
+                        matched[number] |= result
+        return [errors.get(n) or frozenset(positions) for n, positions in enumerate(matched)]
 
     async def run_stages(
         self,
@@ -273,12 +277,6 @@ def _portions(parts: Sequence[_Part], room: int) -> list[list[_Part]]:
         portions[-1].append(part)
         left -= part.size
     return portions
-
-
-def _room_beside(filters: Sequence[_Part]) -> int:
-    """Return how many bytes of a command documents may have: half, or less for large filters."""
-    longest = max((one.size for one in filters), default=0)
-    return min(_LARGEST_COMMAND // 2, _LARGEST_COMMAND - longest)
 
 
 async def _isolate(

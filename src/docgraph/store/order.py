@@ -62,7 +62,9 @@ async def find_in_order(
         return await send(settled, watched and RawTake.like(watched, watched.take))
     except DocgraphError as error:
         is_begun = watched is not None and watched.is_begun
-        if settled.hint is order.hint or is_begun or not _is_refused(error):
+        cause = error.__cause__
+        is_refused = isinstance(cause, OperationFailure) and cause.code == _BAD_VALUE
+        if settled.hint is order.hint or is_begun or not is_refused:
             raise
     stats.forget()  # the index no longer exists
     return await send(Order(_extend(order.sort), order.hint), take)
@@ -96,11 +98,6 @@ async def _choose_order(
         return Order(_extend(order.sort), order.hint)
     (name, *others) = names
     return order if order.hint or others else Order(order.sort, name)
-
-
-def _is_refused(error: DocgraphError) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, OperationFailure) and cause.code == _BAD_VALUE
 
 
 def has_ties(sort: Sort) -> bool:

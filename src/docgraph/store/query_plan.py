@@ -112,28 +112,28 @@ def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:
 def read_plan(reply: Mapping[str, Any]) -> QueryPlan:
     """Parse an `explain` response; the plan of one member of a cluster represents all."""
     with reading_reply():
-        found = list(_walk(reply.get("queryPlanner")))
-        stages = dict.fromkeys(str(stage["stage"]) for stage in found)
-        indexes = dict.fromkeys(name for stage in found if (name := _name_index(stage)))
-        is_whole = any(map(_reads_whole_index, found))
+        plan = list(_walk(reply.get("queryPlanner")))
+        stages = dict.fromkeys(str(stage["stage"]) for stage in plan)
+        indexes = dict.fromkeys(
+            str(stage.get("indexName") or "_id_")
+            for stage in plan
+            if stage.get("indexName") or stage["stage"] == "IDHACK"
+        )
+        is_whole = any(map(_reads_whole_index, plan))
         return QueryPlan(tuple(stages), tuple(indexes), is_whole)
-
-
-def _name_index(stage: Mapping[str, Any]) -> str:
-    return str(stage.get("indexName") or ("_id_" if stage["stage"] == "IDHACK" else ""))
 
 
 def _reads_whole_index(stage: Mapping[str, Any]) -> bool:
     bounds = stage.get("indexBounds")
     if stage["stage"] != "IXSCAN" or not isinstance(bounds, Mapping) or not bounds:
         return False
-    return all(list(one) in _WHOLE for one in bounds.values() if isinstance(one, list))
+    return all(list(bound) in _WHOLE for bound in bounds.values() if isinstance(bound, list))
 
 
 def _walk(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
-        for one in value:
-            yield from _walk(one)
+        for item in value:
+            yield from _walk(item)
     elif isinstance(value, Mapping):
         if isinstance(value.get("stage"), str):
             yield value
