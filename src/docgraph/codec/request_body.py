@@ -49,7 +49,8 @@ def parse_form(body: bytes, content_type: str) -> Document:
         raise BodyTooLarge(
             f"a form is larger than {MAX_FORM} bytes", hint="send the document as JSON"
         )
-    fields = _parse_multipart(body, content_type) if _is_multipart(content_type) else _parse(body)
+    is_multipart = content_type.split(";", 1)[0].strip().lower() == MULTIPART
+    fields = _parse_multipart(body, content_type) if is_multipart else _parse(body)
     document: Document = {}
     for name, value in fields:
         if name not in document:
@@ -67,10 +68,6 @@ def reject_forgery(request: Request) -> None:
             "a browser has to say that the body is JSON",
             hint="send it with Content-Type: application/json",
         )
-
-
-def _is_multipart(content_type: str) -> bool:
-    return content_type.split(";", 1)[0].strip().lower() == MULTIPART
 
 
 def _parse(body: bytes) -> list[tuple[str, str]]:
@@ -121,7 +118,7 @@ class _Multipart:
             "on_header_field": self._add_name,
             "on_header_value": self._add_value,
             "on_header_end": self._end_header,
-            "on_part_data": self._add_data,
+            "on_part_data": lambda data, start, end: self._pieces.append(data[start:end]),
             "on_part_end": self._end_part,
             "on_end": self._end,
         }
@@ -141,9 +138,6 @@ class _Multipart:
     def _end_header(self) -> None:
         self._headers[self._name.lower()] = self._value
         self._name = self._value = b""
-
-    def _add_data(self, data: bytes, start: int, end: int) -> None:
-        self._pieces.append(data[start:end])
 
     def _end_part(self) -> None:
         self.fields.append(_read_part(self._headers, b"".join(self._pieces)))

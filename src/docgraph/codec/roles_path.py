@@ -60,7 +60,7 @@ class RolesPath:
         # `[*]` also matches the values of an object, and the texts in arrays inside an array.
         self.exact = None if text.endswith("[*]") else self.place
         self.property = _find_property(query)
-        self.is_monotone = not any(_selects(one) for one in _selectors(query))
+        self.is_monotone = not any(_selects(selector) for selector in _selectors(query))
         self._query = query
         self._names_one = query.singular_query()
 
