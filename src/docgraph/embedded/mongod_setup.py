@@ -55,14 +55,14 @@ def find_binary() -> Path:
 
 
 def _check_chosen(chosen: str) -> Path:
-    found = shutil.which(chosen)
-    if found is None:
+    path = shutil.which(chosen)
+    if path is None:
         what = "is not executable" if Path(chosen).is_file() else "does not exist"
         raise StartupError(
             f"the mongod that {VARIABLE} names {what}: {chosen}",
             hint=f"correct or unset {VARIABLE}, or set mclient.connection-string",
         )
-    return Path(found).absolute()
+    return Path(path).absolute()
 
 
 def _packaged() -> Iterator[Path]:

@@ -158,7 +158,7 @@ def bind_arguments(
     call: PredicateCall, parameters: Sequence[Parameter], place: ArgumentBinder
 ) -> PredicateArguments:
     """Return the texts of each given parameter; raises `PredicateError` for invalid ones."""
-    known = {one.name: one for one in parameters}
+    known = {parameter.name: parameter for parameter in parameters}
     given = {name: values for name, values in call.named if values}
     given.update(place(call, parameters))
     for name, values in given.items():
@@ -166,7 +166,8 @@ def bind_arguments(
             raise PredicateError(call.column, f"{call.name} has no parameter {name}")
         if len(values) > 1 and not known[name].is_list:
             raise PredicateError(call.column, f"{call.name} takes one value for {name}")
-    missing = [one.name for one in parameters if one.is_required and one.name not in given]
+    required = [parameter.name for parameter in parameters if parameter.is_required]
+    missing = [name for name in required if name not in given]
     if missing:
         raise PredicateError(call.column, f"{call.name} needs a value for {', '.join(missing)}")
     return given
@@ -191,7 +192,7 @@ def _place_at_default(call: PredicateCall, parameters: Sequence[Parameter]) -> P
     """Assign all unnamed values to the default parameter."""
     if not call.values:
         return {}
-    default = next((one for one in parameters if one.is_default), None)
+    default = next((parameter for parameter in parameters if parameter.is_default), None)
     if default is None:
         names = ", ".join(f"{one.name}=…" for one in parameters)
         raise PredicateError(call.column, f"{call.name} takes its values by name: {names}")
