@@ -20,12 +20,7 @@ from pymongo import AsyncMongoClient
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import (
-    AnswerTooLarge,
-    DocgraphError,
-    StoreError,
-    TimeLimitExceeded,
-)
+from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, StoreError, TimeLimitExceeded
 from docgraph.runtime import Generations, LoadingCache, LruDict
 from docgraph.store.driver.collection_uuid import FoundCollection, find_collection
 from docgraph.store.driver.command import Commands
@@ -75,9 +70,9 @@ class Catalog:
             self._known.clear()
             self._generation = generation
         key = (db, collection)
-        known = self._known.get(key)
-        if known is not None and known[0] > time.monotonic() and not fresh:
-            return known[1]
+        cached = self._known.get(key)
+        if cached is not None and cached[0] > time.monotonic() and not fresh:
+            return cached[1]
         check_namespace(db, collection)
         found = await _run(
             self._commands,
@@ -94,8 +89,8 @@ class Catalog:
 
     def forget(self, db: str, collection: str, id: bytes | None) -> None:
         """Remove a dropped collection from the cache of all workers, if this one still has it."""
-        known = self._known.get((db, collection))
-        if known is None or known[1].id == id:
+        cached = self._known.get((db, collection))
+        if cached is None or cached[1].id == id:
             self.announce()
 
     async def has_database(self, db: str, deadline: Deadline) -> bool:
@@ -147,11 +142,7 @@ async def _list_databases(
 
 
 async def _run(
-    commands: Commands,
-    db: str,
-    command: str,
-    work: Callable[..., Awaitable[T]],
-    deadline: Deadline,
+    commands: Commands, db: str, command: str, work: Callable[..., Awaitable[T]], deadline: Deadline
 ) -> T:
     seconds = commands.budget(deadline)
     with Observed(db, {command: ""}) as seen:
@@ -217,8 +208,8 @@ class Inventory:
         """Return the collection or view with this name, with its options; None: there is none."""
         check_namespace(db, name)
         command: Document = {"listCollections": 1, "filter": {"name": name}, "cursor": {}}
-        found = await self._commands.fetch(db, command, deadline)
-        return _read_listed(found[0]) if found else None
+        collections = await self._commands.fetch(db, command, deadline)
+        return _read_listed(collections[0]) if collections else None
 
     async def measure(self, db: str, collection: str, deadline: Deadline) -> Measure:
         """Return the size of a collection, from the statistics of the database."""
@@ -226,11 +217,11 @@ class Inventory:
         stages: list[Document] = [{"$collStats": {"storageStats": {}}}]
         command: Document = {"aggregate": collection, "pipeline": stages, "cursor": {}}
         try:
-            found = await self._commands.fetch(db, command, deadline, _LOCAL)
+            replies = await self._commands.fetch(db, command, deadline, _LOCAL)
         except DocgraphError:
             return Measure()  # a view, or a missing privilege
         with reading_reply():
-            shards = [reply.get("storageStats", {}) for reply in found]
+            shards = [reply.get("storageStats", {}) for reply in replies]
             documents = sum(int(shard.get("count", 0)) for shard in shards)
             size = sum(int(shard.get("size", 0)) for shard in shards)
         if any("timeseries" in shard for shard in shards):

@@ -8,7 +8,7 @@ events themselves (`change_visibility.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Stages
 from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.lenient_decode import decode_event
@@ -47,7 +47,7 @@ class ChangeEvents:
         commands: Commands,
         db: str,
         collection: str | None,
-        pipeline: Sequence[Mapping[str, Any]],
+        pipeline: Stages,
         *,
         prepare: Callable[[], Awaitable[object]] | None = None,
         **options: Any,

@@ -16,13 +16,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
-from docgraph.exchange.data import Consistency, Document, Stages
+from docgraph.exchange.data import Consistency, Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import (
-    DocgraphError,
-    Overloaded,
-    StoreUnavailable,
-)
+from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import StoreDenied, explain
 from docgraph.store.driver.malformed import reading_reply
@@ -168,16 +164,16 @@ class DocumentPipelines:
         deadline: Deadline,
     ) -> dict[int, frozenset[int]]:
         if sum(one.size for one in (*images, *parts)) > _LARGEST_COMMAND:  # it is one of each
-            images = [_reduce(one, filters[parts[0].number]) for one in images]
-        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in parts}
+            images = [_reduce(image, filters[parts[0].number]) for image in images]
+        facets = {str(part.number): [{"$match": part.raw}, _COLLECT] for part in parts}
         rows = await self._fetch(place, images, [{"$facet": facets}], deadline)
-        found = rows[0] if rows else {}  # a router returns nothing for a dropped database
+        groups = rows[0] if rows else {}  # a router returns nothing for a dropped database
         with reading_reply():
             return {
-                one.number: frozenset(
-                    n for group in found.get(str(one.number), ()) for n in group["n"]
+                part.number: frozenset(
+                    n for group in groups.get(str(part.number), ()) for n in group["n"]
                 )
-                for one in parts
+                for part in parts
             }
 
     async def _run(
@@ -188,8 +184,8 @@ class DocumentPipelines:
         parts: Sequence[_Part],
         deadline: Deadline,
     ) -> dict[int, Document | None]:
-        results: dict[int, Document | None] = {one.number: None for one in parts}
-        numbers = {to_bytes(events[one.number]["_id"]): one.number for one in parts}
+        results: dict[int, Document | None] = {part.number: None for part in parts}
+        numbers = {to_bytes(events[part.number]["_id"]): part.number for part in parts}
         for event in await self._fetch(place, parts, stages, deadline):
             id = event.get("_id")
             number = numbers.pop(to_bytes(id), None) if isinstance(id, Mapping) else None
@@ -201,7 +197,7 @@ class DocumentPipelines:
     async def _fetch(
         self, place: _CommandPlace, sent: Sequence[_Part], stages: Stages, deadline: Deadline
     ) -> list[Document]:
-        documents = {"$literal": [one.raw for one in sent]}  # their strings are no expressions
+        documents = {"$literal": [part.raw for part in sent]}  # their strings are no expressions
         has_documents = self._has_documents
         opening = [{_DOCUMENTS: documents}] if has_documents else _produce(documents)
         command: Document = {
@@ -213,7 +209,11 @@ class DocumentPipelines:
         try:
             return await self._commands.fetch(place.db, command, deadline, _LOCAL)
         except DocgraphError as error:
-            if not has_documents or not _needs_collection(error):
+            # The database does not know `$documents`, or does not permit it.
+            cause = error.__cause__
+            is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
+            is_unknown = is_unknown and f"'{_DOCUMENTS}'" in str(cause)
+            if not has_documents or not (is_unknown or isinstance(error, StoreDenied)):
                 raise
             self._commands.waits.forget_denial(str(error.__cause__))
         self._has_documents = False
@@ -231,14 +231,7 @@ def _produce(documents: Document) -> list[Document]:
     ]
 
 
-def _needs_collection(error: DocgraphError) -> bool:
-    """Check if the database does not know `$documents`, or does not permit it."""
-    cause = error.__cause__
-    is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
-    return isinstance(error, StoreDenied) or (is_unknown and f"'{_DOCUMENTS}'" in str(cause))
-
-
-def _reduce(image: _Part, filter: Mapping[str, Any]) -> _Part:
+def _reduce(image: _Part, filter: Filter) -> _Part:
     """Return the image with the properties that the filter compares, if these are known."""
     roots = find_roots(filter)
     if roots is None:

@@ -175,12 +175,12 @@ def find_paths(
     resource: Resource, mounts: Sequence[MongoMount], prefix: str = "/"
 ) -> Iterator[Segments]:
     """Return the paths at which a database or collection is mounted, except those of templates."""
-    own: Segments = tuple(name for name in (resource.db, resource.collection) if name is not None)
+    names: Segments = tuple(name for name in (resource.db, resource.collection) if name is not None)
     base = parse_path(prefix.encode())
     for mount in map(split_mount, mounts):
         depth = len(mount.what)
-        if not mount.is_template and own[:depth] == mount.what:
-            yield (*base, *mount.where, *own[depth:])
+        if not mount.is_template and names[:depth] == mount.what:
+            yield (*base, *mount.where, *names[depth:])
 
 
 def _parse(mount: MongoMount) -> SplitMount:

@@ -76,11 +76,11 @@ def read_execution(reply: Mapping[str, Any]) -> Execution:
 
 def _sum_up(reply: Mapping[str, Any]) -> Execution:
     totals = list(_find_all(reply, "totalDocsExamined"))
-    planners = [one["queryPlanner"] for one in _find_all(reply, "queryPlanner")]
-    plans = [read_plan({"queryPlanner": one}) for one in planners]
-    joined = [name for one in _find_all(reply, "indexesUsed") for name in one["indexesUsed"]]
+    planners = [part["queryPlanner"] for part in _find_all(reply, "queryPlanner")]
+    plans = [read_plan({"queryPlanner": planner}) for planner in planners]
+    joined = [name for part in _find_all(reply, "indexesUsed") for name in part["indexesUsed"]]
     stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
-    if any(one.get("collectionScans") for one in totals):
+    if any(total.get("collectionScans") for total in totals):
         stages["COLLSCAN"] = None
     if any(_find_all(reply.get("stages", reply.get("shards")), "$sort")):
         stages["SORT"] = None
@@ -88,13 +88,13 @@ def _sum_up(reply: Mapping[str, Any]) -> Execution:
     is_whole = any(plan.reads_whole_index for plan in plans)
     last = reply["stages"][-1] if reply.get("stages") else reply.get("executionStats", {})
     times = (
-        one.get("executionTimeMillis", one.get("executionTimeMillisEstimate", 0))
-        for one in (*totals, last)
+        part.get("executionTimeMillis", part.get("executionTimeMillisEstimate", 0))
+        for part in (*totals, last)
     )
     return Execution(
         QueryPlan(tuple(stages), tuple(map(str, indexes)), is_whole),
-        sum(int(one.get("totalKeysExamined", 0)) for one in totals),
-        sum(int(one["totalDocsExamined"]) for one in totals),
+        sum(int(total.get("totalKeysExamined", 0)) for total in totals),
+        sum(int(total["totalDocsExamined"]) for total in totals),
         int(last.get("nReturned", 0)),
         max(map(int, times), default=0),
     )
@@ -105,8 +105,8 @@ def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping) and name in value:
         yield value
     elif isinstance(value, list | Mapping):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _find_all(one, name)
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_all(inner, name)
 
 
 def read_plan(reply: Mapping[str, Any]) -> QueryPlan:

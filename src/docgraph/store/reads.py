@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from docgraph.exchange.data import Consistency, Document, Keyset, Read, Resource
+from docgraph.exchange.data import Consistency, Document, Filter, Keyset, Read, Resource, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.store.collection_stats import CollectionStats
@@ -59,12 +59,14 @@ class StoreReads:
 
     def __post_init__(self) -> None:
         self.views = Views(self.commands)
+        # For documents that a `RawTake` has received.
+        self.decode, self.decode_fields = self.commands.decode, self.commands.decode_fields
 
     async def find(  # noqa: PLR0913 - the parts of a query
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         limit: int,
         deadline: Deadline,
@@ -142,23 +144,11 @@ class StoreReads:
 
         return await (send(take) if check is None else check.run(send, take))
 
-    async def decode(
-        self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
-    ) -> list[Document]:
-        """Decode documents that a `RawTake` has received."""
-        return await self.commands.decode(db, collection, documents, deadline)
-
-    def decode_fields(
-        self, documents: Sequence[bytes], names: Sequence[str]
-    ) -> Sequence[Document] | None:
-        """Decode these fields of raw documents; None if that is not possible."""
-        return self.commands.decode_fields(documents, names)
-
     async def explain(
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         deadline: Deadline,
         sort: SortArgument | None = None,
@@ -186,7 +176,7 @@ class StoreReads:
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         deadline: Deadline,
         projection: Mapping[str, Any] | None = None,
@@ -218,7 +208,7 @@ class StoreReads:
         self,
         db: str,
         collection: str,
-        pipeline: Sequence[Mapping[str, Any]],
+        pipeline: Stages,
         *,
         limit: int,
         deadline: Deadline,
@@ -239,10 +229,8 @@ class StoreReads:
         shield = self.guard.shield(rows, reveal, self.policy)
         check = None
         if rows:
-            read = [
-                (db, collection),
-                *((one.db, one.collection) for one in find_references(pipeline, db)),
-            ]
+            others = (reference.place for reference in find_references(pipeline, db))
+            read = [(db, collection), *others]
             check = await self.views.check(rows, read, deadline, consistency, comment)
         # Nothing is restricted if all collections that it can read are of another database.
         if shield.databases and (self.policy.allow_cross_database or db in shield.databases):
@@ -260,7 +248,7 @@ class StoreReads:
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         limit: int,
         deadline: Deadline,
@@ -361,7 +349,7 @@ class StoreReads:
 
 
 def _add_keyset(
-    filter: Mapping[str, Any], projection: Mapping[str, Any] | None, keyset: Keyset | None
+    filter: Filter, projection: Mapping[str, Any] | None, keyset: Keyset | None
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """Add what keyset pagination needs; everything that a caller wrote is checked by now."""
     if keyset is None:

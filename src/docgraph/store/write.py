@@ -277,11 +277,7 @@ async def _update(
 ) -> WriteResult:
     run = target.update_many if write.many else target.update_one
     result = await run(
-        write.filter,
-        updates_of(write) or {},
-        upsert=write.upsert,
-        session=session,
-        comment=comment,
+        write.filter, updates_of(write) or {}, upsert=write.upsert, session=session, comment=comment
     )
     return _changed(result)
 
@@ -303,10 +299,7 @@ async def _create(
     options: dict[str, Any] = {"comment": comment} if comment else {}
     try:
         await target.database.create_collection(
-            target.name,
-            check_exists=False,
-            write_concern=target.write_concern,
-            **options,
+            target.name, check_exists=False, write_concern=target.write_concern, **options
         )
     except OperationFailure as error:
         if error.code != _EXISTS:

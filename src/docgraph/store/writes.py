@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pymongo import IndexModel
 
-from docgraph.exchange.data import Resource, Write, WriteKind, WriteResult
+from docgraph.exchange.data import CollectionName, Resource, Write, WriteKind, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, OutcomeUnknown
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
@@ -282,7 +282,7 @@ def _with_warnings(result: WriteResult, write: Write) -> WriteResult:
 
 async def _create_index(
     commands: Commands,
-    namespace: tuple[str, str],
+    namespace: CollectionName,
     index: IndexModel,
     deadline: Deadline,
     collection_id: bytes | None = None,

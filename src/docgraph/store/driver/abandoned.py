@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pymongo
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
@@ -25,10 +25,8 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
+from docgraph.store.driver.driver_internals import ServerMode
 from docgraph.store.driver.errors import DRIVER_ERRORS
-
-if TYPE_CHECKING:
-    from docgraph.store.driver.driver_internals import ServerMode
 
 _LOOKS: Final = 2  # the first may run before the command that was just sent
 _PAUSE_SECONDS: Final = 0.3

@@ -21,18 +21,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
+from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
-from docgraph.observe.events import (
-    ConnectionsUsed,
-    DatabaseFound,
-    ElectionAwaited,
-    RightsGranted,
-)
+from docgraph.observe.events import ConnectionsUsed, DatabaseFound, ElectionAwaited, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
 from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import (
@@ -49,9 +44,6 @@ from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, S
 from docgraph.store.driver.fast_path import find_pool_size
 from docgraph.store.driver.login import log_in, read_version
 from docgraph.store.driver.waiting import Election, Waits
-
-if TYPE_CHECKING:
-    from pymongo.topology_description import TopologyDescription
 
 _FIRST_LOOK = 0.01  # seconds until the next check; doubled each time …
 _INTERVAL = 0.2  # … up to this
@@ -186,19 +178,19 @@ class Availability:
             await self._sleep(pause)
             pause = min(2 * pause, _INTERVAL)
 
-    def _check_topology(self, known: TopologyDescription) -> None:
+    def _check_topology(self, topology: TopologyDescription) -> None:
         if self._waits.is_refused:
             return  # a server that rejects our login is as good as none
-        if known.has_writable_server():
+        if topology.has_writable_server():
             is_checked = self._is_admitted and len(self._waits.denied) == self._denied
             if is_checked:
                 self._report(None)
             # Check our privileges if they are not known, or known to be incomplete.
             if not is_checked or self._lacking is not None:
                 self._try_login(_LOGIN_SECONDS if self._is_admitted else 0)
-        elif _is_refusing(known):
+        elif _is_refusing(topology):
             self._waits.is_refused = True
-        elif reason := find_reason(known, self._contact, was_there=self._first.is_set()):
+        elif reason := find_reason(topology, self._contact, was_there=self._first.is_set()):
             self._is_admitted = False
             self._report(Lost(self._contact, *reason))
 
@@ -233,10 +225,10 @@ class Availability:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _record_absence(self, known: TopologyDescription) -> None:
+    def _record_absence(self, topology: TopologyDescription) -> None:
         now = self._clock()
         is_refused = self._waits.is_refused
-        if not is_refused and not _has_lost_all(known):
+        if not is_refused and not _has_lost_all(topology):
             self._gone_at = None
         elif self._gone_at is None:
             # A database that never accepted our login will not do so within a second.
@@ -287,16 +279,16 @@ class Availability:
         self._report_lacking(fault if isinstance(fault, Lacking) else None)
 
 
-def _is_refusing(known: TopologyDescription) -> bool:
+def _is_refusing(topology: TopologyDescription) -> bool:
     """Check if the driver has given up a server because it rejected our login."""
-    errors = (one.error for one in known.server_descriptions().values())
+    errors = (server.error for server in topology.server_descriptions().values())
     return any(
         isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED
         for error in errors
     )
 
 
-def _has_lost_all(known: TopologyDescription) -> bool:
+def _has_lost_all(topology: TopologyDescription) -> bool:
     """Check if each member was tried and none was reached."""
-    servers = known.server_descriptions().values()
-    return all(one.error is not None and not one.is_server_type_known for one in servers)
+    servers = topology.server_descriptions().values()
+    return all(server.error is not None and not server.is_server_type_known for server in servers)

@@ -39,7 +39,7 @@ from docgraph.exchange.errors import AnswerTooLarge, PoolExhausted, TimeLimitExc
 from docgraph.runtime.native import find_native
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
-from docgraph.store.driver.driver_internals import has_free_connection
+from docgraph.store.driver.driver_internals import ServerMode, has_free_connection
 from docgraph.store.driver.errors import (
     AUTHENTICATION_FAILED,
     DRIVER_ERRORS,
@@ -67,8 +67,6 @@ from docgraph.store.repeated_names import find_compared, mark_repeated
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.server import Server
-
-    from docgraph.store.driver.driver_internals import ServerMode
 
 T = TypeVar("T")
 
@@ -292,8 +290,7 @@ class Commands:
         """Return the time of day of the server that accepts writes."""
         database = self._database("admin")
         reply: Document = await self.within(
-            seconds,
-            lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY),
+            seconds, lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY)
         )
         with reading_reply():
             time_of_day: datetime = reply["localTime"]

@@ -36,6 +36,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.runtime.loop_share import LoopShare
 from docgraph.store.driver.driver_internals import (
+    ServerMode,
     adapt_preference,
     check_in,
     check_in_failed,
@@ -48,14 +49,7 @@ from docgraph.store.driver.driver_internals import (
     raise_error,
     select_server,
 )
-from docgraph.store.driver.lanes import (
-    NO_WAIT,
-    PoolLanes,
-    ReadCost,
-    ReadCosts,
-    Wait,
-    build_trial,
-)
+from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts, Wait, build_trial
 from docgraph.store.driver.lenient_decode import (
     ResultReader,
     check_reply,
@@ -68,8 +62,6 @@ from docgraph.store.repeated_names import mark_repeated
 if TYPE_CHECKING:
     from pymongo.asynchronous.pool import AsyncConnection, Pool
     from pymongo.asynchronous.server import Server
-
-    from docgraph.store.driver.driver_internals import ServerMode
 
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
 _OP_MSG: Final = 2013

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Final, NamedTuple
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Filter
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import Overloaded, PoolExhausted
 from docgraph.runtime import AdmissionQueue, LruDict
@@ -105,7 +105,7 @@ def _count(command: Document) -> int:
     return min(limit or len(ids), len(ids)) or 1
 
 
-def _find_names(filter: Mapping[str, Any]) -> tuple[str, ...]:
+def _find_names(filter: Filter) -> tuple[str, ...]:
     """Return the names that a filter compares, also those in `$and`."""
     parts = filter.get("$and")
     if not isinstance(parts, list):  # the database rejects anything else

@@ -20,7 +20,7 @@ from bson import Binary, DBRef
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.errors import InvalidBSON
 
-from docgraph.exchange.data import Document, FieldPath
+from docgraph.exchange.data import CollectionName, Document, FieldPath
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 from docgraph.store.driver.driver_internals import encode_in_python
@@ -211,7 +211,7 @@ def _id_of(document: Any) -> str:
     return str(document.get("_id"))[:_LONGEST] if isinstance(document, Mapping) else ""
 
 
-def _report(namespace: tuple[str, str], flaws: Mapping[str, list[FieldPath]]) -> None:
+def _report(namespace: CollectionName, flaws: Mapping[str, list[FieldPath]]) -> None:
     for id, paths in islice(flaws.items(), _MAX_REPORTED):
         emit(UnreadableValue(*namespace, id, ".".join(paths[0])[:_LONGEST], len(paths)))
     rest = sum(len(paths) for paths in islice(flaws.values(), _MAX_REPORTED, None))

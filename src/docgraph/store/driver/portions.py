@@ -235,16 +235,14 @@ async def hand_over(batch: RawBatch | list[Document], take: Take | None) -> list
     documents: list[Any] = batch
     if DBRef in map(type, documents):
         # Convert them back: inside a response, a document with `$ref` and `$id` is not one.
-        documents = [dict(one.as_doc()) if isinstance(one, DBRef) else one for one in documents]
+        documents = [dict(each.as_doc()) if isinstance(each, DBRef) else each for each in documents]
     if take is None:
         return documents
     await take(documents)
     return []
 
 
-def split_batch(
-    answer: memoryview,
-) -> tuple[bytes | memoryview, Encoded]:
+def split_batch(answer: memoryview) -> tuple[bytes | memoryview, Encoded]:
     """Return a response without the documents of its batch, and these documents."""
     if (native := find_native()) is not None:
         try:

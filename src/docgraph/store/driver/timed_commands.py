@@ -21,7 +21,7 @@ class Observed:
     that is sent by a method of the driver; it is None without a trace. Readers set `documents`.
     """
 
-    __slots__ = ("_command", "_db", "_place", "_started", "documents")
+    __slots__ = ("_command", "_db", "_place", "_started", "comment", "documents")
 
     def __init__(self, db: str, command: Document) -> None:
         self._db = db
@@ -31,13 +31,9 @@ class Observed:
             given = command.get("comment") or {}
             members = given if isinstance(given, Mapping) else {"comment": given}  # from a plugin
             command["comment"] = {**members, "traceparent": place.traceparent}
+        self.comment: Document | None = command.get("comment")
         self.documents: int | None = None
         self._started = time.perf_counter()
-
-    @property
-    def comment(self) -> Document | None:
-        """The comment of the command."""
-        return self._command.get("comment")
 
     def restart(self) -> None:
         """Begin to measure again: the command has waited for its turn, and is sent now."""
@@ -60,8 +56,7 @@ class Observed:
             return  # it was never sent
         duration = time.perf_counter() - self._started
         name, collection = next(iter(self._command.items()))
-        comment = self._command.get("comment")
-        origin: Mapping[str, Any] = comment if type(comment) is dict else {}
+        origin: Mapping[str, Any] = self.comment if type(self.comment) is dict else {}
         # `within` lets docgraph's errors and cancellations through.
         code = error.code if isinstance(error, DocgraphError) else "cancelled"
         emit(

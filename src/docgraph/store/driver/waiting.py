@@ -14,17 +14,13 @@ import time
 from collections.abc import Callable
 from itertools import chain
 from math import inf
-from typing import TYPE_CHECKING
 
 from pymongo.server_type import SERVER_TYPE
-from pymongo.topology_description import TOPOLOGY_TYPE
+from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.store.driver.rights import Right, parse_denial
-
-if TYPE_CHECKING:
-    from pymongo.topology_description import TopologyDescription
 
 _SECONDARY = SERVER_TYPE.RSSecondary
 _MAX_DENIED = 100
@@ -140,7 +136,7 @@ class Election:
         """
         is_leaderless = known.topology_type == TOPOLOGY_TYPE.ReplicaSetNoPrimary
         members = known.server_descriptions().values()
-        if not is_leaderless or all(one.server_type != _SECONDARY for one in members):
+        if not is_leaderless or all(member.server_type != _SECONDARY for member in members):
             self._since = None
             return False
         now = self._clock()

@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Filter
 from docgraph.exchange.errors import NotSupported, SecurityViolation
 from docgraph.store.guard.shield import Shield
 from docgraph.store.guard.shown import (
@@ -45,7 +45,7 @@ _SETTLE_DOCUMENT: Final = {
 }
 
 
-def admit_found(row: Mapping[str, Any]) -> list[Document]:
+def admit_found(row: Filter) -> list[Document]:
     """Return the stages for events whose current document the row filter admits.
 
     They remove the description of the update: it is about a state that no filter has checked.
@@ -54,7 +54,7 @@ def admit_found(row: Mapping[str, Any]) -> list[Document]:
     return [_SETTLE_DOCUMENT, {"$match": {"$or": admitted}}, {"$unset": _UPDATE}]
 
 
-def admit_either(row: Mapping[str, Any]) -> Document:
+def admit_either(row: Filter) -> Document:
     """Return the condition for events whose document the row filter admits before or after."""
     admitted = [_OF_COLLECTIONS, match_below(row, AFTER), match_below(row, BEFORE)]
     return {"$match": {"$or": admitted}}
@@ -198,7 +198,7 @@ def _steps(path: tuple[str, ...]) -> list[str]:
 _WHOLE: Final = "$$ROOT"
 
 
-def match_below(filter: Mapping[str, Any], part: str) -> Document:
+def match_below(filter: Filter, part: str) -> Document:
     """Return the condition that the part is a document and the filter matches it.
 
     The filter is on documents, and moves below a part, such as that of a change event. Every path
@@ -209,7 +209,7 @@ def match_below(filter: Mapping[str, Any], part: str) -> Document:
     return {"$and": [{part: {"$type": "object"}}, move_below(filter, part)]}
 
 
-def move_below(filter: Mapping[str, Any], part: str) -> Document:
+def move_below(filter: Filter, part: str) -> Document:
     """Return the condition that the filter matches the part, which is a document."""
     conditions: list[Document] = []
     for key, condition in filter.items():
@@ -228,7 +228,7 @@ def move_below(filter: Mapping[str, Any], part: str) -> Document:
     return {"$and": conditions} if conditions else {}
 
 
-def find_roots(filter: Mapping[str, Any]) -> set[str] | None:
+def find_roots(filter: Filter) -> set[str] | None:
     """Return the first names of the paths of a filter; None if it may depend on all properties."""
     roots: set[str] = set()
     for key, condition in filter.items():

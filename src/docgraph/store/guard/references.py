@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import QueryError
-from docgraph.store.names import namespace_of
 
 READING_MORE: Final = frozenset({"$facet", "$graphLookup", "$lookup", "$unionWith"})
 
@@ -47,9 +47,9 @@ class CollectionReference(NamedTuple):
     dotted: str | None = None
 
     @property
-    def namespace(self) -> str:
-        """Its full name."""
-        return namespace_of(self.db, self.collection)
+    def place(self) -> CollectionName:
+        """The database and the collection."""
+        return self.db, self.collection
 
 
 class VisitedStage(NamedTuple):

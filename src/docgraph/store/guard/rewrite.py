@@ -9,10 +9,10 @@ A fence (`fence.py`) prevents that later conditions are moved into the row filte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from docgraph.exchange.data import Document, Write
+from docgraph.exchange.data import Document, Filter, Stages, Write
 from docgraph.store.guard.fence import UNKNOWN, FencedStages, Ground, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shield import (
@@ -42,7 +42,7 @@ _WHOLE_DOCUMENT = ("$$ROOT", "$$CURRENT")
 
 
 def guard_pipeline(
-    pipeline: Sequence[Mapping[str, Any]],
+    pipeline: Stages,
     db: str,
     collection: str,
     shield: Shield,
@@ -60,9 +60,7 @@ class _Rewriter:
         self.shield = shield
         self.grounds = grounds
 
-    def on_collection(
-        self, pipeline: Sequence[Mapping[str, Any]], db: str, collection: str
-    ) -> FencedStages:
+    def on_collection(self, pipeline: Stages, db: str, collection: str) -> FencedStages:
         namespace = namespace_of(db, collection)
         hidden = self.shield.hidden.get(namespace, ())
         row = self.shield.rows.get(namespace) or {}
@@ -78,9 +76,7 @@ class _Rewriter:
             stages.add({"$unset": _dotted(hidden)})
         return self._add_all(pipeline[1:] if is_begun else pipeline, db, stages)
 
-    def _add_all(
-        self, pipeline: Sequence[Mapping[str, Any]], db: str, stages: FencedStages
-    ) -> FencedStages:
+    def _add_all(self, pipeline: Stages, db: str, stages: FencedStages) -> FencedStages:
         """Add the stages; guard what they read of other collections."""
         for stage in pipeline:
             ((name, body),) = stage.items()
@@ -105,7 +101,7 @@ class _Rewriter:
         else:
             inner = self.on_collection(pipeline, reference.db, reference.collection)
             # The equality of `foreignField` is evaluated before the pipeline runs.
-            hidden = self.shield.hidden.get(reference.namespace, ())
+            hidden = self.shield.hidden.get(namespace_of(*reference.place), ())
             if hidden and isinstance(body, Mapping) and "foreignField" in body:
                 check_path(body["foreignField"], hidden, "$lookup")
         if inner.stages:
@@ -117,8 +113,8 @@ class _Rewriter:
         """Add `$graphLookup`, which has no pipeline: restrict its search, `$unset` its result."""
         reference = read_reference("$graphLookup", body, db, "$graphLookup")
         assert reference is not None  # noqa: S101 - it always names a collection
-        hidden = self.shield.hidden.get(reference.namespace, ())
-        row = self.shield.rows.get(reference.namespace)
+        hidden = self.shield.hidden.get(namespace_of(*reference.place), ())
+        row = self.shield.rows.get(namespace_of(*reference.place))
         condition = body.get("restrictSearchWithMatch")
         if hidden:
             check_path(body.get("connectFromField"), hidden, "$graphLookup")
@@ -138,9 +134,7 @@ def _free() -> FencedStages:
     return FencedStages({}, UNKNOWN)
 
 
-def _begin(
-    stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stages: FencedStages
-) -> bool:
+def _begin(stage: Mapping[str, Any], hidden: Paths, row: Filter, stages: FencedStages) -> bool:
     """Add a stage that must be the first one, guarded in its own way; False: it need not be."""
     ((name, body),) = stage.items()
     if name in _SEARCHES:
@@ -156,7 +150,7 @@ def _begin(
     return False
 
 
-def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
+def _guard_near(body: Any, hidden: Paths, row: Filter) -> Document:
     """Guard `$geoNear`, which has a condition; without a key it would use the only index."""
     if not isinstance(body, Mapping):
         raise reject("$geoNear")
@@ -169,7 +163,7 @@ def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
     return {**body, "query": _both(row, query)}
 
 
-def _both(row: Mapping[str, Any], filter: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _both(row: Filter, filter: Filter | None) -> Mapping[str, Any]:
     if row and filter:
         return {"$and": [row, filter]}
     return row or filter or {}

@@ -9,11 +9,11 @@ the fence. In these cases it finds the ids, and a `find` by these ids reads the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import CollectionName, Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats, Index
@@ -32,7 +32,7 @@ from docgraph.store.guard.references import find_references
 from docgraph.store.guard.shield import Shield, reject, shows_storage
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.names import namespace_of
-from docgraph.store.order import Order, is_served, pinned_paths, serves_surely
+from docgraph.store.order import Order, find_alternatives, is_served, pinned_paths, serves_surely
 
 Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
 
@@ -44,8 +44,8 @@ _FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `ha
 async def restrict(
     stats: CollectionStats,
     shield: Shield,
-    place: tuple[str, str],
-    filter: Mapping[str, Any],
+    place: CollectionName,
+    filter: Filter,
     projection: Mapping[str, Any] | None = None,
 ) -> FilterParts:
     """Return the filter with the caller's row filter, and with a fence if it needs one."""
@@ -62,38 +62,36 @@ async def restrict(
 
 
 async def find_grounds(
-    stats: CollectionStats,
-    shield: Shield,
-    place: tuple[str, str],
-    pipeline: Sequence[Mapping[str, Any]],
+    stats: CollectionStats, shield: Shield, place: CollectionName, pipeline: Stages
 ) -> dict[str, Ground]:
     """Load the grounds of collections with row filters, if the pipeline needs a fence."""
     if not shield.rows or not any(map(holds_unsafe, pipeline)):
         return {}
-    places = [place, *((one.db, one.collection) for one in find_references(pipeline, place[0]))]
+    places = [place, *(reference.place for reference in find_references(pipeline, place[0]))]
     return {
-        namespace: await _find_ground(stats, one)
-        for one in dict.fromkeys(places)
-        if (namespace := namespace_of(*one)) in shield.rows
+        namespace: await _find_ground(stats, place)
+        for place in dict.fromkeys(places)
+        if (namespace := namespace_of(*place)) in shield.rows
     }
 
 
 async def check_collations(
     stats: CollectionStats,
     shield: Shield,
-    place: tuple[str, str],
-    pipeline: Sequence[Mapping[str, Any]],
+    place: CollectionName,
+    pipeline: Stages,
     deadline: Deadline,
 ) -> None:
     """Reject a pipeline that would compare a row filter by another collation than a `find` does.
 
     The collation of its first collection applies to all that it reads.
     """
-    others = ((one.db, one.collection) for one in find_references(pipeline, place[0]))
+    others = (reference.place for reference in find_references(pipeline, place[0]))
     for other in dict.fromkeys(others) if shield.rows else ():
         if other == place or not shield.rows.get(namespace_of(*other)):
             continue
-        first, second = [await stats.collation(*one, deadline) for one in (place, other)]
+        first = await stats.collation(*place, deadline)
+        second = await stats.collation(*other, deadline)
         if first == MISSING:
             first = BY_BYTES  # it has no documents, but `$unionWith` adds others
         if first is None or second not in {first, MISSING}:
@@ -104,7 +102,7 @@ async def check_collations(
             )
 
 
-async def _find_ground(stats: CollectionStats, place: tuple[str, str]) -> Ground:
+async def _find_ground(stats: CollectionStats, place: CollectionName) -> Ground:
     indexes = await stats.indexes(*place)
     if indexes is None:
         return UNKNOWN
@@ -118,7 +116,7 @@ class FencedFind:
 
     def __init__(
         self,
-        place: tuple[str, str],
+        place: CollectionName,
         parts: FilterParts,
         projection: Mapping[str, Any] | None,
         bounds: tuple[int, int],
@@ -216,14 +214,14 @@ class RowFilter(NamedTuple):
     under the filter examines the caller's rows, and not those of others.
     """
 
-    place: tuple[str, str]
+    place: CollectionName
     rule: str
     part: str
-    filter: Mapping[str, Any]
+    filter: Filter
 
 
 def find_unindexed(
-    filter: Mapping[str, Any], indexes: Iterable[Index]
+    filter: Filter, indexes: Iterable[Index]
 ) -> list[tuple[Mapping[str, Any], list[str]]]:
     """Return the branches of a filter that no index serves, each with its fixed properties.
 
@@ -240,18 +238,9 @@ def find_unindexed(
 def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
     """Return the alternatives of a filter; one that fixes a property does not need its `$or`."""
     paths = list(dict.fromkeys(pinned_paths(filter)))
-    alternatives = None if paths else next(_find_alternatives(filter), None)
+    alternatives = None if paths else next(find_alternatives(filter), None)
     if alternatives is None:
         yield filter, paths
         return
     for alternative in alternatives:
         yield from _find_branches(alternative)
-
-
-def _find_alternatives(filter: Any) -> Iterator[list[Any]]:
-    for key, value in filter.items() if isinstance(filter, Mapping) else ():
-        if key == "$or" and isinstance(value, list) and value:
-            yield value
-        elif key == "$and" and isinstance(value, list):
-            for part in value:
-                yield from _find_alternatives(part)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.exchange.data import ESCAPING, Document, Read
+from docgraph.exchange.data import ESCAPING, Document, Filter, Read
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.exchange.request import Account
 from docgraph.store.guard.fence import FilterParts, split
@@ -50,9 +50,7 @@ class Shield:
         names = {name.partition(".")[0] for name in (*self.hidden, *self.rows)}
         object.__setattr__(self, "databases", frozenset(names))
 
-    def restrict(
-        self, namespace: str, filter: Mapping[str, Any], *, by_bytes: bool = False
-    ) -> FilterParts:
+    def restrict(self, namespace: str, filter: Filter, *, by_bytes: bool = False) -> FilterParts:
         """Return the filter with the row filter of the namespace added; see `fence.split`."""
         row = self.rows.get(namespace)
         if not row:
@@ -94,10 +92,10 @@ class Guard:
         segments = tuple(path.split("."))
         if not all(segments) or any(part[:1] == "$" or part.isdigit() for part in segments):
             raise ValueError(f"{path!r} is not the path of a property")
-        known = self._everyday.hidden.get(namespace, ())
-        if segments not in known:
+        hidden = self._everyday.hidden.get(namespace, ())
+        if segments not in hidden:
             # Replaced as a whole: shields of running calls do not change.
-            self._everyday = Shield({**self._everyday.hidden, namespace: (*known, segments)})
+            self._everyday = Shield({**self._everyday.hidden, namespace: (*hidden, segments)})
         if not remade:
             self._lasting.add(namespace)
         key = RevealKey(namespace, path)
@@ -293,7 +291,7 @@ def reject_marker(read: Read) -> None:
         raise reject("the projection")
 
 
-def reject_marker_in_filter(filter: Mapping[str, Any]) -> None:
+def reject_marker_in_filter(filter: Filter) -> None:
     """Raise `SecurityViolation` for a filter that uses the marker."""
     if _mentions(filter):
         raise reject("the filter")

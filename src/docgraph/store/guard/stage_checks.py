@@ -21,6 +21,7 @@ from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Ob
 from bson.timestamp import Timestamp
 
 from docgraph.config.nearest import find_nearest
+from docgraph.exchange.data import Stages
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.expression_checks import (
     COSTLY,
@@ -222,7 +223,7 @@ def check_projection(
 
 
 def check_pipeline(
-    pipeline: Sequence[Mapping[str, Any]],
+    pipeline: Stages,
     *,
     db: str,
     policy: Policy,
