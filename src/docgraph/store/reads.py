@@ -227,16 +227,14 @@ class StoreReads:
         check_namespace(db, collection)
         check_pipeline(pipeline, db=db, policy=self.policy)
         shield = self.guard.shield(rows, reveal, self.policy)
-        check = None
+        check, places = None, [(db, collection)]
         if rows:
-            others = (reference.place for reference in find_references(pipeline, db))
-            read = [(db, collection), *others]
-            check = await self.views.check(rows, read, deadline, consistency, comment)
+            places += (reference.place for reference in find_references(pipeline, db))
+            check = await self.views.check(rows, places, deadline, consistency, comment)
         # Nothing is restricted if all collections that it can read are of another database.
         if shield.databases and (self.policy.allow_cross_database or db in shield.databases):
-            place, stats = (db, collection), self.stats
-            await check_collations(stats, shield, place, pipeline, deadline)
-            grounds = await find_grounds(stats, shield, place, pipeline)
+            await check_collations(self.stats, shield, places, deadline)
+            grounds = await find_grounds(self.stats, shield, places, pipeline)
             pipeline = guard_pipeline(pipeline, db, collection, shield, grounds)
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment

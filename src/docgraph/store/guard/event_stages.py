@@ -250,7 +250,7 @@ def _move_expression(expression: Any, part: str) -> Document:
 
     ROOT cannot be set. Without a document nothing is computed, since that could fail.
     """
-    if any(isinstance(part, str) and part.startswith(_WHOLE) for part in walk(expression)):
+    if any(isinstance(inner, str) and inner.startswith(_WHOLE) for inner in walk(expression)):
         raise _immovable(f"$expr and {_WHOLE}")
     is_document = {"$eq": [{"$type": f"${part}"}, "object"]}
     moved = {"$let": {"vars": {"CURRENT": f"${part}"}, "in": expression}}

@@ -104,7 +104,7 @@ UNKNOWN: Final = Ground()
 
 def find_unsafe(filter: Any) -> str | None:
     """Return the first part of a filter that can fail or evaluates something; None if safe."""
-    if not isinstance(filter, Mapping):
+    if not isinstance(filter, (dict, Mapping)):
         return "a filter that is no object"
     return next((unsafe for entry in filter.items() if (unsafe := _find_in(*entry))), None)
 
@@ -142,7 +142,7 @@ def _find_in_list(key: str, values: Any) -> str | None:
 
 
 def _is_operators(value: Any) -> bool:
-    return isinstance(value, Mapping) and next(iter(value), "")[:1] == "$"
+    return isinstance(value, (dict, Mapping)) and next(iter(value), "")[:1] == "$"
 
 
 def split(filter: Filter, *, by_bytes: bool = False) -> FilterParts:

@@ -9,7 +9,7 @@ the fence. In these cases it finds the ids, and a `find` by these ids reads the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -28,7 +28,6 @@ from docgraph.store.guard.fence import (
     find_unsafe,
     holds_unsafe,
 )
-from docgraph.store.guard.references import find_references
 from docgraph.store.guard.shield import Shield, reject, shows_storage
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.names import namespace_of
@@ -62,12 +61,11 @@ async def restrict(
 
 
 async def find_grounds(
-    stats: CollectionStats, shield: Shield, place: CollectionName, pipeline: Stages
+    stats: CollectionStats, shield: Shield, places: Sequence[CollectionName], pipeline: Stages
 ) -> dict[str, Ground]:
     """Load the grounds of collections with row filters, if the pipeline needs a fence."""
     if not shield.rows or not any(map(holds_unsafe, pipeline)):
         return {}
-    places = [place, *(reference.place for reference in find_references(pipeline, place[0]))]
     return {
         namespace: await _find_ground(stats, place)
         for place in dict.fromkeys(places)
@@ -76,21 +74,16 @@ async def find_grounds(
 
 
 async def check_collations(
-    stats: CollectionStats,
-    shield: Shield,
-    place: CollectionName,
-    pipeline: Stages,
-    deadline: Deadline,
+    stats: CollectionStats, shield: Shield, places: Sequence[CollectionName], deadline: Deadline
 ) -> None:
     """Reject a pipeline that would compare a row filter by another collation than a `find` does.
 
-    The collation of its first collection applies to all that it reads.
+    The collation of its first collection applies to all `places` that it reads.
     """
-    others = (reference.place for reference in find_references(pipeline, place[0]))
-    for other in dict.fromkeys(others) if shield.rows else ():
-        if other == place or not shield.rows.get(namespace_of(*other)):
+    for other in dict.fromkeys(places):
+        if other == places[0] or not shield.rows.get(namespace_of(*other)):
             continue
-        first = await stats.collation(*place, deadline)
+        first = await stats.collation(*places[0], deadline)
         second = await stats.collation(*other, deadline)
         if first == MISSING:
             first = BY_BYTES  # it has no documents, but `$unionWith` adds others

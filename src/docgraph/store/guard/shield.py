@@ -26,6 +26,7 @@ from docgraph.store.names import check_namespace, namespace_of, walk
 Rows = Mapping[str, Mapping[str, Any]]
 
 _NO_LISTS = Policy()
+_META = frozenset({"$meta"})
 _STORAGE = ("indexKey", "recordId")
 _PROJECTION_OPERATORS = frozenset({"$slice", "$elemMatch", "$meta"})
 
@@ -209,6 +210,8 @@ def shows_storage(value: Any) -> bool:
     The first contains everything in the index; the second depends on the number of documents
     before.
     """
+    if not has_key(value, _META):  # as nearly always
+        return False
     parts = walk(value)
     return any(isinstance(part, Mapping) and part.get("$meta") in _STORAGE for part in parts)
 
