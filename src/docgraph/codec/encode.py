@@ -135,7 +135,10 @@ class _Encoder:
         key: Any = None
         try:
             for key, value in document.items():
-                converted[_convert_key(key)] = self.convert(value, depth)
+                if not isinstance(key, str):
+                    kind = type(key).__name__
+                    raise EncodeError(f"a key of the type {kind}; keys are strings")
+                converted[replace_surrogates(str(key))] = self.convert(value, depth)
         except EncodeError as error:
             error.path.append(key)
             raise
@@ -224,12 +227,6 @@ def _join(opening: bytes, closing: bytes, convert: Callable[[], Any]) -> bytes:
 def _check_depth(depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise EncodeError(f"nested deeper than {_MAX_DEPTH} levels")
-
-
-def _convert_key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise EncodeError(f"a key of the type {type(key).__name__}; keys are strings")
-    return replace_surrogates(str(key))
 
 
 def replace_surrogates(text: str) -> str:

@@ -203,7 +203,10 @@ async def read_documents(request: Request) -> Document | list[Document]:
     if not content_type or content_type in FORMS:
         reject_forgery(request)
     if content_type in FORMS:
-        return await _read_form(request)
+        if request.form is None:  # it is parsed once for rules and for the service
+            header = request.headers.get("content-type") or ""
+            request.form = await request.run(lambda body, _: parse_form(body, header))
+        return request.form
     if content_type and not content_type.startswith(_JSON):
         raise UnsupportedMediaType(
             "Content-Type must be either: application/json or application/hal+json"
@@ -213,16 +216,6 @@ async def read_documents(request: Request) -> Document | list[Document]:
     except BodyError as error:
         raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
     return _check(content)
-
-
-async def _read_form(request: Request) -> Document:
-    """Return the fields of a form; it is parsed once for rules and for the service."""
-    form = request.form
-    if form is None:
-        content_type = request.headers.get("content-type") or ""
-        form = await request.run(lambda body, _: parse_form(body, content_type))
-        request.form = form
-    return form
 
 
 def _check(content: Any) -> Document | list[Document]:

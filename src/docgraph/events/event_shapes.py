@@ -56,10 +56,10 @@ def plan_shape(subscription: Subscription, view: StreamView, *, is_past: bool = 
     indexed: list[Filter] = []
     others: list[Filter] = []
     for condition in conditions:
-        is_shared = view.row is None and (is_past or to_bytes(condition) in constant)
+        is_safe = view.row is None and find_unsafe(condition) is None
         if has_moments(condition) or not _is_visible(condition, view, subscription.shown):
             others.append(condition)
-        elif is_shared and find_unsafe(condition) is None:
+        elif is_safe and (is_past or to_bytes(condition) in constant):
             shared.append(condition)
         elif is_indexable(condition):
             indexed.append(condition)

@@ -275,7 +275,8 @@ def tokenize(text: str, words: re.Pattern[str] | None = None) -> list[PredicateT
             PredicateToken(TokenKind.WORD, match[0], column) if special else _read(match, column)
         )
         if token is not None:
-            _reject_glued_quote(token, text, position)
+            if token.kind is TokenKind.WORD and text[position : position + 1] in ("'", '"'):
+                raise PredicateError(position + 1, "a quote cannot start inside a word")
             tokens.append(token)
         if len(tokens) > MAX_TOKENS:
             raise PredicateError(column, f"more than {MAX_TOKENS} tokens")
@@ -297,8 +298,3 @@ def _read(match: re.Match[str], column: int) -> PredicateToken | None:
     if not inner:
         raise PredicateError(column, "a quoted text cannot be empty")
     return PredicateToken(TokenKind.TEXT, Quoted(inner.replace(f"\\{quote}", quote)), column)
-
-
-def _reject_glued_quote(token: PredicateToken, text: str, end: int) -> None:
-    if token.kind is TokenKind.WORD and text[end : end + 1] in ("'", '"'):
-        raise PredicateError(end + 1, "a quote cannot start inside a word")

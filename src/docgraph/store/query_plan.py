@@ -71,33 +71,29 @@ class Execution:
 def read_execution(reply: Mapping[str, Any]) -> Execution:
     """Parse an `explain` response with `executionStats`, summed over all stages and members."""
     with reading_reply():
-        return _sum_up(reply)
-
-
-def _sum_up(reply: Mapping[str, Any]) -> Execution:
-    totals = list(_find_all(reply, "totalDocsExamined"))
-    planners = [part["queryPlanner"] for part in _find_all(reply, "queryPlanner")]
-    plans = [read_plan({"queryPlanner": planner}) for planner in planners]
-    joined = [name for part in _find_all(reply, "indexesUsed") for name in part["indexesUsed"]]
-    stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
-    if any(total.get("collectionScans") for total in totals):
-        stages["COLLSCAN"] = None
-    if any(_find_all(reply.get("stages", reply.get("shards")), "$sort")):
-        stages["SORT"] = None
-    indexes = dict.fromkeys([*(name for plan in plans for name in plan.indexes), *joined])
-    is_whole = any(plan.reads_whole_index for plan in plans)
-    last = reply["stages"][-1] if reply.get("stages") else reply.get("executionStats", {})
-    times = (
-        part.get("executionTimeMillis", part.get("executionTimeMillisEstimate", 0))
-        for part in (*totals, last)
-    )
-    return Execution(
-        QueryPlan(tuple(stages), tuple(map(str, indexes)), is_whole),
-        sum(int(total.get("totalKeysExamined", 0)) for total in totals),
-        sum(int(total["totalDocsExamined"]) for total in totals),
-        int(last.get("nReturned", 0)),
-        max(map(int, times), default=0),
-    )
+        totals = list(_find_all(reply, "totalDocsExamined"))
+        planners = [part["queryPlanner"] for part in _find_all(reply, "queryPlanner")]
+        plans = [read_plan({"queryPlanner": planner}) for planner in planners]
+        joined = [name for part in _find_all(reply, "indexesUsed") for name in part["indexesUsed"]]
+        stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
+        if any(total.get("collectionScans") for total in totals):
+            stages["COLLSCAN"] = None
+        if any(_find_all(reply.get("stages", reply.get("shards")), "$sort")):
+            stages["SORT"] = None
+        indexes = dict.fromkeys([*(name for plan in plans for name in plan.indexes), *joined])
+        is_whole = any(plan.reads_whole_index for plan in plans)
+        last = reply["stages"][-1] if reply.get("stages") else reply.get("executionStats", {})
+        times = (
+            part.get("executionTimeMillis", part.get("executionTimeMillisEstimate", 0))
+            for part in (*totals, last)
+        )
+        return Execution(
+            QueryPlan(tuple(stages), tuple(map(str, indexes)), is_whole),
+            sum(int(total.get("totalKeysExamined", 0)) for total in totals),
+            sum(int(total["totalDocsExamined"]) for total in totals),
+            int(last.get("nReturned", 0)),
+            max(map(int, times), default=0),
+        )
 
 
 def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:

@@ -217,22 +217,16 @@ async def commit(transaction: OpenTransaction, commands: Commands) -> None:
             cause = error.__cause__ or cause
             if _has_label(error, _TRANSIENT):
                 raise TryAgain(error.message, hint=error.hint) from cause
-            may_be_done = may_be_done or _may_be_done(error)
+            # The cause may also be a `TimeoutError`.
+            is_lost = isinstance(error.__cause__, WriteConcernError | ConnectionFailure | OSError)
+            is_unknown = _has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)
+            may_be_done = may_be_done or is_lost or is_unknown
             if not may_be_done:
                 raise
     raise OutcomeUnknown(
         "the database did not tell the outcome: all of it may be done, or nothing",
         hint="read what you have written before you write it again",
     ) from cause
-
-
-def _may_be_done(error: DocgraphError) -> bool:
-    """Check if the transaction may be committed although its commit failed like this."""
-    match error.__cause__:
-        case WriteConcernError() | ConnectionFailure() | OSError():  # also `TimeoutError`
-            return True
-        case _:
-            return _has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)
 
 
 def is_conflict(error: DocgraphError) -> bool:
