@@ -256,7 +256,7 @@ class Audiences:
         chosen = self._sample.choose(len(exact))
         if chosen is None:
             return
-        filters = {one: one.row or {} for one in self._known.values() if one in self._index}
+        filters = {each: each.row or {} for each in self._known.values() if each in self._index}
         image = exact[chosen].find_image(AFTER) or {}
         matched = self._index.match(image)
         if await self._sample.compare(exact[chosen].raw[AFTER], filters, matched):

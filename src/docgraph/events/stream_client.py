@@ -153,8 +153,8 @@ class Client:
         if self._token is None:
             self._begin_now()
             return
-        known = read_token(self._token)
-        is_known = self._channel.log.has(known) or known == self._channel.position
+        resumed = read_token(self._token)
+        is_known = self._channel.log.has(resumed) or resumed == self._channel.position
         if not is_known:  # it may be made up: the database decides
             await self._read_past(self._token)
         self._join_others()
@@ -257,7 +257,7 @@ class Client:
     def _join_others(self) -> None:
         """Switch to the shared log if it begins no later than this client's last event."""
         self._channel.flush()  # or unpublished events push out the events that it begins with
-        log, known = self._channel.log, read_token(self._token)
-        if known >= log.floor:
-            self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)
+        log, resumed = self._channel.log, read_token(self._token)
+        if resumed >= log.floor:
+            self._reader = log.add_reader(self._condition, after=resumed, on_lag=self.end)
             self._reader.offer = self._offer

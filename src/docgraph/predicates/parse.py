@@ -141,13 +141,13 @@ class _PredicateParser:
 
     def _parse_argument(self, values: list[str], named: list[tuple[str, tuple[str, ...]]]) -> None:
         start = self._token
-        found = self._parse_value()
+        given = self._parse_value()
         if not self._token.is_mark("="):
-            if not found:
+            if not given:
                 raise PredicateError(start.column, "an empty list needs a name: name={}")
             if named:
                 raise PredicateError(start.column, "a value without name after one with a name")
-            values.extend(found)
+            values.extend(given)
             return
         if start.kind is not TokenKind.WORD or values:
             raise PredicateError(start.column, "a name is expected before '='")

@@ -118,8 +118,8 @@ class Catalog:
         check_namespace(db, collection)
         client, preference = self._client, None
         if consistency is not None:
-            known = client.topology_description
-            preference = choose_preference(consistency, client.read_preference, known)
+            topology = client.topology_description
+            preference = choose_preference(consistency, client.read_preference, topology)
         target = client.get_database(db).get_collection(collection, read_preference=preference)
         return await _run(self._commands, db, "count", target.estimated_document_count, deadline)
 
@@ -199,10 +199,10 @@ class Inventory:
             "cursor": {"batchSize": _MAX_COLLECTIONS},
         }
         try:
-            found = await self._commands.fetch(db, {**command}, deadline)
+            collections = await self._commands.fetch(db, {**command}, deadline)
         except StoreError:  # listing names needs fewer privileges
-            found = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
-        return sorted(map(_read_listed, found), key=lambda listed: listed.name)
+            collections = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
+        return sorted(map(_read_listed, collections), key=lambda listed: listed.name)
 
     async def describe(self, db: str, name: str, deadline: Deadline) -> Listed | None:
         """Return the collection or view with this name, with its options; None: there is none."""

@@ -163,7 +163,8 @@ class DocumentPipelines:
         parts: Sequence[_Part],
         deadline: Deadline,
     ) -> dict[int, frozenset[int]]:
-        if sum(one.size for one in (*images, *parts)) > _LARGEST_COMMAND:  # it is one of each
+        sizes = [part.size for part in (*images, *parts)]
+        if sum(sizes) > _LARGEST_COMMAND:  # it is one of each
             images = [_reduce(image, filters[parts[0].number]) for image in images]
         facets = {str(part.number): [{"$match": part.raw}, _COLLECT] for part in parts}
         rows = await self._fetch(place, images, [{"$facet": facets}], deadline)

@@ -96,15 +96,15 @@ class CollectionStats:
         deadline, a temporary failure is tried again until then, and raises its error.
         """
         place = (db, collection)
-        known = self._collations.peek(place)
-        if known is None:
+        cached = self._collations.peek(place)
+        if cached is None:
             load = self._load_collation
-            known = await _load_or_none(lambda: self._collations.get(place, load))
-            if known == MISSING:
+            cached = await _load_or_none(lambda: self._collations.get(place, load))
+            if cached == MISSING:
                 self._collations.invalidate(place)  # it may be created at any time
-        if known is None and deadline is not None:
-            known = await self._load_collation(place, deadline)
-        return known
+        if cached is None and deadline is not None:
+            cached = await self._load_collation(place, deadline)
+        return cached
 
     async def sorting_indexes(
         self, place: CollectionName, command: Document
@@ -120,8 +120,8 @@ class CollectionStats:
             except BSONError:
                 return None  # the query will say what is wrong
             key = sha256(encoded).digest() if len(encoded) > _SHORT else encoded
-        if (known := self._sorting.peek(key)) is not None:
-            return known
+        if (cached := self._sorting.peek(key)) is not None:
+            return cached
 
         async def load(_: Hashable) -> frozenset[str] | None:
             names = await self._explain(place, command)
@@ -154,9 +154,9 @@ class CollectionStats:
         chosen: Document = {"name": {"$in": [*collections]}}
         command: Document = {"listCollections": 1, "filter": chosen, "nameOnly": True, "cursor": {}}
         with suppress(DocgraphError):
-            found = await self._commands.fetch(db, command, Deadline.after_ms(_PATIENCE_MS))
+            entries = await self._commands.fetch(db, command, Deadline.after_ms(_PATIENCE_MS))
             with reading_reply():
-                return [entry["name"] for entry in found]
+                return [entry["name"] for entry in entries]
         return None
 
     def forget(self) -> None:

@@ -104,11 +104,12 @@ class StoreReads:
             parts = await restrict(stats, shield, place, filter, projection)
         sent: Document = {"check": check, "deadline": deadline, "consistency": consistency}
         fetch: Send = partial(self._fetch, db, **sent, transaction=transaction)
-        known = None if hidden else stats  # the order of an index could reveal hidden properties
+        # The order of an index could reveal hidden properties.
+        order_stats = None if hidden else stats
         send: Callable[[Order, Take | None], Awaitable[list[Document]]]
         if parts.behind:
             query = FencedFind(place, parts, projection, (skip, limit), comment)
-            send = partial(query.run, fetch, known if complete else None)
+            send = partial(query.run, fetch, order_stats if complete else None)
         else:
 
             def send(order: Order, take: Take | None) -> Awaitable[list[Document]]:
@@ -119,7 +120,7 @@ class StoreReads:
 
         if complete and order.sort:
             asked = {"find": collection, "filter": parts.front, "limit": limit}
-            documents = await find_in_order(known, place, order, asked, send, take)
+            documents = await find_in_order(order_stats, place, order, asked, send, take)
         else:
             documents = await send(order, take)
         return strip(documents, hidden) if hidden else documents

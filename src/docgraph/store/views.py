@@ -249,7 +249,7 @@ class ViewCheck:
                 await take(documents)
 
         try:
-            found = await send(take and RawTake.like(pass_confirmed, take))
+            results = await send(take and RawTake.like(pass_confirmed, take))
         except _PASSING:
             raise
         except DocgraphError:
@@ -258,7 +258,7 @@ class ViewCheck:
             raise
         if not is_confirmed:
             await self.confirm()
-        return found
+        return results
 
     async def confirm(self) -> None:
         """Raise an error unless the definitions are still the same."""
@@ -284,10 +284,12 @@ class ViewCheck:
         return await self._views.load(places, self._deadline, self._preference)
 
     async def _load_recent(self, places: list[CollectionName]) -> DefinitionsByName:
-        known = {name: self._views.find_recent(name, self._preference) for name in places}
-        found = {place: one for place, one in known.items() if one is not None}
-        missing = [place for place in places if place not in found]
-        return found | (await self._load(missing) if missing else {})
+        recent = {name: self._views.find_recent(name, self._preference) for name in places}
+        definitions = {
+            place: definition for place, definition in recent.items() if definition is not None
+        }
+        missing = [place for place in places if place not in definitions]
+        return definitions | (await self._load(missing) if missing else {})
 
     async def _trace(self, load: _Load) -> DefinitionsByName:
         """Return the definitions of the suspects, and of all that they read."""
@@ -304,11 +306,11 @@ class ViewCheck:
         raise QueryError("too many views read each other")
 
     def _find_sources(self, place: CollectionName) -> list[CollectionName]:
-        found: dict[CollectionName, None] = {}
+        sources: dict[CollectionName, None] = {}
         pending = [*self._known[place].sources]
         while pending:
-            one = pending.pop()
-            if one not in found:
-                found[one] = None
-                pending += self._known[one].sources
-        return [*found]
+            source = pending.pop()
+            if source not in sources:
+                sources[source] = None
+                pending += self._known[source].sources
+        return [*sources]

@@ -189,14 +189,14 @@ class StoreWrites:
             await _create_index(commands, namespace, index, deadline)
             return
         with Observed(db, {"listCollections": ""}) as seen:
-            found = await commands.within(
+            existing = await commands.within(
                 commands.budget(deadline),
                 lambda: find_collection(commands.client, db, collection, seen.comment),
             )
-        if found is None:
+        if existing is None:
             return
         with suppress(CollectionGone):  # dropped in between: there is nothing to index
-            await _create_index(commands, namespace, index, deadline, found.id)
+            await _create_index(commands, namespace, index, deadline, existing.id)
 
     async def check_transactions(self, deadline: Deadline) -> None:
         """Reject with 501 if the database has no transactions."""

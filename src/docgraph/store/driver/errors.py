@@ -381,8 +381,8 @@ def is_collection_gone(error: BulkWriteError) -> bool:
 
 def find_unconfirmed(error: BulkWriteError) -> int | None:
     """Return the code of a missing write confirmation of a bulk write, besides its own failures."""
-    found = error.details.get("writeConcernErrors")
-    return found[0].get("code") if found else None
+    errors = error.details.get("writeConcernErrors")
+    return errors[0].get("code") if errors else None
 
 
 def _translate_encoding(error: BaseException) -> DocgraphError:
@@ -424,7 +424,7 @@ def explain(code: int | None, text: str = "") -> DocgraphError:
     rule = _RULES.get(code, _UNKNOWN) if isinstance(code, int) else _UNKNOWN
     if rule is _UNKNOWN or rule in _VAGUE:
         rule = next(
-            (candidate for known, candidate in _BY_TEXT.items() if re.search(known, str(text))),
+            (candidate for pattern, candidate in _BY_TEXT.items() if re.search(pattern, str(text))),
             rule,
         )
     return _render(rule)

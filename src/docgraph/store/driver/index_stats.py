@@ -90,9 +90,9 @@ class IndexStats:
         with reading_reply():
             for server in replies:
                 name, counted = str(server.get("name")), server.get("accesses") or {}
-                known = uses.get(name, IndexUse(0, None))
-                starts = filter(None, (known.since, counted.get("since")))
-                count = known.accesses + int(counted.get("ops", 0))
+                before = uses.get(name, IndexUse(0, None))
+                starts = filter(None, (before.since, counted.get("since")))
+                count = before.accesses + int(counted.get("ops", 0))
                 uses[name] = IndexUse(count, min(starts, default=None))
         return uses
 

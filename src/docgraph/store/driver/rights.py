@@ -125,9 +125,9 @@ def render_missing(missing: Iterable[Missing]) -> Iterator[str]:
     by_place: dict[str, list[Missing]] = {}
     for one in missing:
         by_place.setdefault(one.right.place, []).append(one)
-    for place, found in by_place.items():
-        actions = dict.fromkeys(action for lacking in found for action in lacking.actions)
-        purposes = dict.fromkeys(lacking.right.purpose for lacking in found)
+    for place, group in by_place.items():
+        actions = dict.fromkeys(action for lacking in group for action in lacking.actions)
+        purposes = dict.fromkeys(lacking.right.purpose for lacking in group)
         yield f"{place}: {', '.join(actions)} ({'; '.join(purposes)})"
 
 

@@ -181,8 +181,8 @@ def _compute(
             inner = {name: analysis.measure(value, scope, 1, below)}
         for one, size in inner.items():
             analysis.keep(size.built, below)
-            known = computed.get(one)
-            computed[one] = size if known is None else _merge(known, size)
+            earlier = computed.get(one)
+            computed[one] = size if earlier is None else _merge(earlier, size)
     return computed
 
 

@@ -199,14 +199,14 @@ def _extreme(is_least: bool) -> SizeRule:
     def rule(operands: Operands) -> SizeAndForm:
         size = choose(operands.all)
         # Null and missing values do not take part, so that only constants are a bound.
-        known = [operand for operand in operands.all if operand.is_number]
+        constants = [operand for operand in operands.all if operand.is_number]
         if len(operands.all) == 1:
             return size.within(), compare_elements(operands)
-        if known and is_least:
+        if constants and is_least:
             # Only MinKey is less than a number, of all that is none.
-            size = size._replace(high=min(number.high for number in known), is_numeric=True)
-        elif known:
-            size = size._replace(low=max(number.low for number in known))
+            size = size._replace(high=min(constant.high for constant in constants), is_numeric=True)
+        elif constants:
+            size = size._replace(low=max(constant.low for constant in constants))
         return size, compare(operands)
 
     return rule

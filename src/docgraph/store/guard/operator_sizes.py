@@ -136,9 +136,9 @@ def _find_matches(is_every: bool) -> SizeRule:
 def _convert(operands: Operands) -> SizeAndForm:
     size, to = choose(operands.all), operands.name("to").text
     is_number = to in _NUMBER_TYPES and "base" not in operands.named
-    found = convert(operands.name("input"), operands) if is_number else unknown(operands)
+    converted = convert(operands.name("input"), operands) if is_number else unknown(operands)
     bytes = add(size.bytes, Form(_LARGEST_NUMBER))
-    low, high = min(size.low, found.low), max(size.high, found.high)
+    low, high = min(size.low, converted.low), max(size.high, converted.high)
     return size._replace(bytes=bytes, low=low, high=high, is_numeric=False), scan(operands)
 
 

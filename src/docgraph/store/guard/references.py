@@ -87,10 +87,10 @@ def visit_stages(pipeline: Any, db: str, place: ExpressionPath) -> Iterator[Visi
 
 def find_references(pipeline: Any, db: str) -> Iterator[CollectionReference]:
     """Return every collection that the stages read besides their own, at any depth."""
-    found = (
+    references = (
         stage.reference for stage in visit_stages(pipeline, db, ExpressionPath(None, "stages"))
     )
-    return (reference for reference in found if reference is not None)
+    return (reference for reference in references if reference is not None)
 
 
 def find_reference(name: str, body: Any, db: str) -> CollectionReference | None:

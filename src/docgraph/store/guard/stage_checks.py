@@ -398,12 +398,12 @@ def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] 
         for key, inner in value.items():
             if key.startswith("$") and key.lower() in keys:
                 return location, key
-            if found := _locate(inner, keys, f"{location}.{key}"):
-                return found
+            if located := _locate(inner, keys, f"{location}.{key}"):
+                return located
     elif isinstance(value, (list, tuple)):
         for index, inner in enumerate(value):
-            if found := _locate(inner, keys, f"{location}[{index}]"):
-                return found
+            if located := _locate(inner, keys, f"{location}[{index}]"):
+                return located
     elif isinstance(value, Regex | re.Pattern) and "$regex" in keys:
         return location, "$regex"
     return None

@@ -139,12 +139,12 @@ class WriteEffects:
     @cached_property
     def written(self) -> tuple[Written, ...]:
         """The distinct written paths, or everything if there are too many."""
-        found: dict[Written, None] = {}
+        leaves: dict[Written, None] = {}
         for leaf in chain.from_iterable(change.list_written() for change in self.changes):
-            found[leaf] = None
-            if len(found) > _MAX_PATHS:
+            leaves[leaf] = None
+            if len(leaves) > _MAX_PATHS:
                 return (EVERYTHING,)
-        return tuple(found)
+        return tuple(leaves)
 
     def find(self, key: FieldPath) -> StoredValues | None:
         """Return the values that are stored at the key; None: the write does not contain them."""
