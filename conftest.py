@@ -134,15 +134,15 @@ def one_loop_for_a_client() -> Iterator[None]:
 
     Its answer would come to the client's loop, and nobody would wake the one that waits for it.
     """
-    exchange = FastPath._exchange
+    converse = FastPath._converse
 
-    async def checked(self: FastPath, *message: Any) -> memoryview:
+    async def checked(self: FastPath, *message: Any) -> tuple[Any, ...]:
         owner = self._client._loop
         assert owner in (None, asyncio.get_running_loop()), "the client belongs to another loop"
-        return await exchange(self, *message)
+        return await converse(self, *message)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(FastPath, "_exchange", checked)
+        patch.setattr(FastPath, "_converse", checked)
         yield
 
 

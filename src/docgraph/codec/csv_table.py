@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from math import isfinite
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -69,7 +70,7 @@ class CsvCells:
             bool: lambda value: "true" if value else "false",
             int: str,
             Int64: lambda value: str(int(value)),
-            float: _show_double,
+            float: lambda value: repr(value) if isfinite(value) else plain_double_form(value),
             ObjectId: str,
             Regex: lambda value: self.text(plain[Regex](value)),
             Binary: lambda value: self.text(binary_text(value)),
@@ -86,10 +87,6 @@ class CsvCells:
 def show_json(text: bytes) -> str:
     """Return the cell of an array or object, which never begins like a formula."""
     return quote_cell(text.decode())
-
-
-def _show_double(number: float) -> str:
-    return repr(number) if number - number == 0 else plain_double_form(number)
 
 
 def parse_formulas(text: str) -> bool:
@@ -151,8 +148,8 @@ class NamedColumns:
         for document in documents:
             self.count += 1
             if columns:
-                found = _find_values(document, self._first)
-                line = encode_line([show(found.get(index)) for index in columns])
+                values = _find_values(document, self._first)
+                line = encode_line([show(values.get(index)) for index in columns])
                 self.size += len(line)
                 self._lines.append(line)
 
@@ -168,21 +165,21 @@ def _find_values(value: Any, step: _Step, *, is_inside: bool = False) -> dict[in
     The value is walked once for all columns: there may be hundreds, and a million elements.
     `is_inside`: of an array, which lists nothing that is empty.
     """
-    found: dict[int, Any] = {}
+    values: dict[int, Any] = {}
     if isinstance(value, dict):
         names = step.inner if len(step.inner) < len(value) else value
-        for name in [one for one in names if one in value and one in step.inner]:
+        for name in [key for key in names if key in value and key in step.inner]:
             inner, below = value[name], step.inner[name]
             if below.index is not None:
-                found[below.index] = inner
+                values[below.index] = inner
             if below.inner:
-                found |= _find_values(inner, below, is_inside=is_inside)
+                values |= _find_values(inner, below, is_inside=is_inside)
     elif isinstance(value, list):
-        found = {} if is_inside else {index: [] for index in step.columns}
-        for one in value:
-            for index, item in _find_values(one, step, is_inside=True).items():
-                found.setdefault(index, []).append(item)
-    return found
+        values = {} if is_inside else {index: [] for index in step.columns}
+        for element in value:
+            for index, item in _find_values(element, step, is_inside=True).items():
+                values.setdefault(index, []).append(item)
+    return values
 
 
 class _Column:

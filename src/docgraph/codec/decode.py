@@ -41,18 +41,7 @@ def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
 
     Every failure is a `BodyError` with line and column.
     """
-    raw = _check_encoding(data)
-    try:
-        return _decode_fast(raw, max_depth, typed=True)
-    except (_NotPlainJson, Irregular):
-        pass
-    except BodyError:  # for a short text the other parser reports where it is nested too deep
-        if len(raw) > LENIENT_LIMIT:
-            raise
-    except orjson.JSONDecodeError as error:
-        if len(raw) > LENIENT_LIMIT:
-            raise _build_syntax_error(raw, error) from None
-    return parse(_decode_text(raw), max_depth=max_depth)
+    return _decode(data, max_depth, typed=True)
 
 
 def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
@@ -60,33 +49,34 @@ def decode_json(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
 
     Integers beyond 64 bits, duplicate keys and deep nesting are rejected here, too.
     """
-    raw = _check_encoding(data)
-    try:
-        return _decode_fast(raw, max_depth, typed=False)
-    except (_NotPlainJson, Irregular):
-        pass
-    except BodyError:
-        if len(raw) > LENIENT_LIMIT:
-            raise
-    except orjson.JSONDecodeError as error:
-        raise _build_syntax_error(raw, error) from None
-    return parse(_decode_text(raw), max_depth=max_depth, typed=False)
+    return _decode(data, max_depth, typed=False)
 
 
 class _NotPlainJson(Exception):
     """Raised for input that the lenient parser has to decide."""
 
 
-def _decode_fast(raw: bytes, max_depth: int, typed: bool) -> Any:
-    walk = _ValueWalk(raw, min(max_depth, MAX_DEPTH), typed)
-    # In a list, so that one loop serves every value; its own level does not count.
-    root = [load(raw)]
-    walk.convert_array(root, 0)
-    # Every key of the text has its colon: if there are as many colons as keys in the result, no key
-    # is a duplicate. Colons inside strings require a second, exact count.
-    if walk.keys != raw.count(b":") and walk.keys != count_keys(raw):
-        raise _NotPlainJson
-    return root[0]
+def _decode(data: bytes | str, max_depth: int, *, typed: bool) -> Any:
+    raw = _check_encoding(data)
+    try:
+        walk = _ValueWalk(raw, min(max_depth, MAX_DEPTH), typed)
+        # In a list, so that one loop serves every value; its own level does not count.
+        root = [load(raw)]
+        walk.convert_array(root, 0)
+        # Every key of the text has its colon: if there are as many colons as keys in the result, no
+        # key is a duplicate. Colons inside strings require a second, exact count.
+        if walk.keys != raw.count(b":") and walk.keys != count_keys(raw):
+            raise _NotPlainJson
+        return root[0]
+    except (_NotPlainJson, Irregular):
+        pass
+    except BodyError:  # for a short text the other parser reports where it is nested too deep
+        if len(raw) > LENIENT_LIMIT:
+            raise
+    except orjson.JSONDecodeError as error:
+        if not typed or len(raw) > LENIENT_LIMIT:
+            raise _build_syntax_error(raw, error) from None
+    return parse(_decode_text(raw), max_depth=max_depth, typed=typed)
 
 
 class _ValueWalk:

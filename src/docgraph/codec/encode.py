@@ -135,7 +135,10 @@ class _Encoder:
         key: Any = None
         try:
             for key, value in document.items():
-                converted[_convert_key(key)] = self.convert(value, depth)
+                if not isinstance(key, str):
+                    kind = type(key).__name__
+                    raise EncodeError(f"a key of the type {kind}; keys are strings")
+                converted[replace_surrogates(str(key))] = self.convert(value, depth)
         except EncodeError as error:
             error.path.append(key)
             raise
@@ -153,13 +156,11 @@ class _Encoder:
         return converted
 
     def _convert_int(self, number: int) -> Any:
-        if self._wraps_ints:
-            if INT32_MIN <= number <= INT32_MAX:
-                return {"$numberInt": str(number)}
-            _check_int64(number)
-            return {"$numberLong": str(number)}
-        _check_int64(number)
-        return number
+        if self._wraps_ints and INT32_MIN <= number <= INT32_MAX:
+            return {"$numberInt": str(number)}
+        if not INT64_MIN <= number <= INT64_MAX:
+            raise EncodeError("an integer beyond 64 bits has no BSON form")
+        return {"$numberLong": str(number)} if self._wraps_ints else number
 
     def _convert_double(self, number: float) -> Any:
         if isfinite(number):
@@ -168,27 +169,21 @@ class _Encoder:
 
     def _convert_other(self, value: Any, depth: int) -> Any:
         if isinstance(value, Code):
-            return self._convert_code(value, depth)
+            text = self.convert(str(value), depth)
+            if value.scope is None:
+                return {"$code": text}
+            return {"$code": text, "$scope": self._convert_object(value.scope, depth + 2)}
         if isinstance(value, DBRef):
             return self._convert_object(value.as_doc(), depth + 1)
         if isinstance(value, orjson.Fragment):
             return value
         if isinstance(value, Enum):
             return self.convert(value.value, depth)
-        return self._convert_subclass(value, depth)
-
-    def _convert_code(self, code: Code, depth: int) -> dict[str, Any]:
-        text = self.convert(str(code), depth)
-        if code.scope is None:
-            return {"$code": text}
-        return {"$code": text, "$scope": self._convert_object(code.scope, depth + 2)}
-
-    def _convert_subclass(self, value: Any, depth: int) -> Any:
         for base in type(value).__mro__:
             if base in self._forms:
                 return self._forms[base](value)
             if base in _PLAIN_BASES:
-                return self.convert(_PLAIN_BASES[base](value), depth)
+                return self.convert(base(value), depth)
         raise EncodeError(f"a value of the type {type(value).__name__} has no JSON form")
 
 
@@ -234,17 +229,6 @@ def _check_depth(depth: int) -> None:
         raise EncodeError(f"nested deeper than {_MAX_DEPTH} levels")
 
 
-def _check_int64(number: int) -> None:
-    if not INT64_MIN <= number <= INT64_MAX:
-        raise EncodeError("an integer beyond 64 bits has no BSON form")
-
-
-def _convert_key(key: Any) -> str:
-    if not isinstance(key, str):
-        raise EncodeError(f"a key of the type {type(key).__name__}; keys are strings")
-    return replace_surrogates(str(key))
-
-
 def replace_surrogates(text: str) -> str:
     """Replace lone surrogates, which are no characters, by U+FFFD, as browsers do."""
     try:
@@ -273,9 +257,5 @@ def _has_non_finite(values: Iterable[Any]) -> bool:
     return False
 
 
-_PLAIN_BASES: dict[type, type] = {
-    str: str,
-    int: int,
-    float: float,
-}
+_PLAIN_BASES = frozenset({str, int, float})
 _ENCODERS = {mode: _Encoder(mode) for mode in JsonMode}

@@ -35,9 +35,7 @@ EqualityKey = Hashable
 # Values of these types are their own keys: Python compares them as MongoDB does.
 OWN_KEY = frozenset({str, int, Int64, ObjectId, datetime})
 # Types of values that contain no others; a collation changes the equality of texts only.
-SINGLE_TYPES = frozenset(
-    {*OWN_KEY, float, bool, Decimal128, DatetimeMS, bytes, Binary, Timestamp},
-)
+SINGLE_TYPES = frozenset({*OWN_KEY, float, bool, Decimal128, DatetimeMS, bytes, Binary, Timestamp})
 _NAN = ("nan",)
 _INT64_END = 2**63
 

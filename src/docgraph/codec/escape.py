@@ -78,7 +78,7 @@ def escape_path(path: str) -> str:
 def unescape_key(key: str) -> str:
     """Return one stored key as it was written."""
     if "::" in key:
-        key = _ESCAPED.sub(_unescape_mark, key)
+        key = _ESCAPED.sub(lambda mark: ":" if mark[1] == "~c" else ".", key)
     return _unescape_text(key)
 
 
@@ -115,7 +115,3 @@ def _escape_mark(match: re.Match[str]) -> str:
     if match.group() == ":":
         return "::~c"
     return "::~d" if match.group(1) else "::"
-
-
-def _unescape_mark(match: re.Match[str]) -> str:
-    return ":" if match.group(1) == "~c" else "."

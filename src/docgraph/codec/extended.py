@@ -46,12 +46,10 @@ def build_value(document: Document) -> Any:
         for key, (partner, build) in _PAIRS.items():
             if key in document and partner in document:
                 return build(document, document[key], document[partner])
-    return _build_other(document)
-
-
-def _build_other(document: Document) -> Any:
     if isinstance(document.get("$ref"), str) and "$id" in document:
-        return _build_reference(document)
+        database = _text(document["$db"], "$db") if "$db" in document else None
+        others = {key: value for key, value in document.items() if key not in _REFERENCE}
+        return DBRef(document["$ref"], document["$id"], database, others)
     key = next(key for key in document if key in TYPE_KEYS)
     if key in _OPERATORS:
         return document
@@ -77,10 +75,6 @@ def _constant(key: str, expected: Any, make: Callable[[], Any]) -> Callable[[Any
     return build
 
 
-def _operator(key: str) -> Callable[[Any], Any]:
-    return lambda given: {key: given}
-
-
 def _build_date(given: Any) -> Any:
     if type(given) is str:
         return parse_date(given)
@@ -93,10 +87,6 @@ def _build_binary(given: Any) -> Any:
     inner = _inner(given, "$binary", "base64", "subType")
     subtype = _text(inner["subType"], "subType")
     return parse_binary(_text(inner["base64"], "base64"), _parse_subtype(subtype))
-
-
-def _build_old_binary(_document: Document, data: Any, subtype: Any) -> Any:
-    return parse_binary(_text(data, "$binary"), _parse_subtype(subtype))
 
 
 def _build_regular_expression(given: Any) -> Any:
@@ -119,12 +109,6 @@ def _build_code(_document: Document, code: Any, scope: Any) -> Any:
     if not isinstance(scope, dict):
         raise InvalidScalar("$scope takes an object")
     return Code(_text(code, "$code"), scope)
-
-
-def _build_reference(document: Document) -> Any:
-    database = _text(document["$db"], "$db") if "$db" in document else None
-    others = {key: value for key, value in document.items() if key not in _REFERENCE}
-    return DBRef(document["$ref"], document["$id"], database, others)
 
 
 def _build_pointer(given: Any) -> Any:
@@ -174,12 +158,15 @@ _ALONE: dict[str, Callable[[Any], Any]] = {
     "$regularExpression": _build_regular_expression,
     "$timestamp": _build_timestamp,
     "$dbPointer": _build_pointer,
-    "$regex": _operator("$regex"),
-    "$ref": _operator("$ref"),
+    "$regex": lambda given: {"$regex": given},
+    "$ref": lambda given: {"$ref": given},
 }
 # Type keys that have exactly one other key next to them.
 _PAIRS: dict[str, tuple[str, Callable[[Document, Any, Any], Any]]] = {
-    "$binary": ("$type", _build_old_binary),
+    "$binary": (
+        "$type",
+        lambda _, data, subtype: parse_binary(_text(data, "$binary"), _parse_subtype(subtype)),
+    ),
     "$code": ("$scope", _build_code),
     "$regex": ("$options", _build_regex),
 }
@@ -237,10 +224,6 @@ def _decimal(name: str, arguments: CallArguments) -> Any:
     if _is_integer(given) or isinstance(given, float):
         return parse_decimal(str(given))
     return parse_decimal(_shell_text(name, given))
-
-
-def _uuid(name: str, arguments: CallArguments) -> Any:
-    return parse_uuid(_shell_text(name, arguments[0]))
 
 
 def _timestamp(name: str, arguments: CallArguments) -> Any:
@@ -312,7 +295,7 @@ CALLS: dict[str, tuple[int, int, Callable[[str, CallArguments], Any]]] = {
     "Double": (1, 1, _double),
     "NumberDecimal": (1, 1, _decimal),
     "Decimal128": (1, 1, _decimal),
-    "UUID": (1, 1, _uuid),
+    "UUID": (1, 1, lambda name, arguments: parse_uuid(_shell_text(name, arguments[0]))),
     "Timestamp": (1, 2, _timestamp),
     "BinData": (2, 2, _binary),
     "HexData": (2, 2, _hexadecimal),

@@ -76,43 +76,19 @@ _BETWEEN_SLASHES = re.compile(
 
 def double_form(number: float) -> dict[str, str]:
     """Return `{"$numberDouble": "1.5"}`, with names for non-finite numbers, which JSON lacks."""
-    return {"$numberDouble": repr(number) if isfinite(number) else _name_of(number)}
+    return {"$numberDouble": repr(number) if isfinite(number) else plain_double_form(number)}
 
 
 def shell_double_form(number: float) -> Any:
     """Return `NaN`, `Infinity`, `-Infinity` as the shell writes them."""
-    return orjson.Fragment(_name_of(number))
+    return orjson.Fragment(plain_double_form(number))
 
 
 def plain_double_form(number: float) -> str:
     """Return `"NaN"`, `"Infinity"`, `"-Infinity"`."""
-    return _name_of(number)
-
-
-def _name_of(number: float) -> str:
     if isnan(number):
         return "NaN"
     return "Infinity" if number > 0 else "-Infinity"
-
-
-def _object_id(value: ObjectId) -> Any:
-    return {"$oid": str(value)}
-
-
-def _long(value: Int64) -> Any:
-    return {"$numberLong": str(int(value))}
-
-
-def _decimal(value: Decimal128) -> Any:
-    return {"$numberDecimal": render_decimal(value)}
-
-
-def _date(value: datetime) -> Any:
-    return {"$date": build_millis(value)}
-
-
-def _date_millis(value: DatetimeMS) -> Any:
-    return {"$date": int(value)}
 
 
 def _relaxed_date(value: datetime | DatetimeMS) -> Any:
@@ -140,17 +116,9 @@ def _render_date(date: datetime) -> str:
     return f"{date.isoformat(timespec='milliseconds' if date.microsecond else 'seconds')}Z"
 
 
-def _timestamp(value: Timestamp) -> Any:
-    return {"$timestamp": {"t": value.time, "i": value.inc}}
-
-
 def _binary(value: bytes) -> Any:
     subtype = value.subtype if isinstance(value, Binary) else 0
     return {"$binary": {"base64": b64encode(value).decode(), "subType": f"{subtype:02x}"}}
-
-
-def _binary_or_uuid(value: Binary) -> Any:
-    return binary_text(value) if is_uuid(value) else _binary(value)
 
 
 def _old_binary(value: bytes) -> Any:
@@ -187,18 +155,10 @@ def render_date(value: datetime | DatetimeMS) -> str:
     return render_far_date(int(date)) if isinstance(date, DatetimeMS) else render_date(date)
 
 
-def _plain_timestamp(value: Timestamp) -> str:
-    return f"{value.time}.{value.inc}"
-
-
 def _plain_regex(value: Regex[Any] | re.Pattern[Any]) -> str:
     """Return `/pattern/options`; the last slash ends the pattern, so none needs an escape."""
     pattern, options = _regex_parts(value)
     return f"/{pattern}/{options}"
-
-
-def _shell_object_id(value: ObjectId) -> Any:
-    return orjson.Fragment(f'ObjectId("{value}")')
 
 
 def _shell_long(value: Int64) -> Any:
@@ -207,19 +167,11 @@ def _shell_long(value: Int64) -> Any:
     return orjson.Fragment(f"NumberLong({number})" if is_short else f'NumberLong("{number}")')
 
 
-def _shell_decimal(value: Decimal128) -> Any:
-    return orjson.Fragment(f'NumberDecimal("{render_decimal(value)}")')
-
-
 def _shell_date(value: datetime | DatetimeMS) -> Any:
     date = build_date(_millis(value))
     if isinstance(date, DatetimeMS):
         return orjson.Fragment(f"new Date({int(date)})")
     return orjson.Fragment(f'ISODate("{_render_date(date)}")')
-
-
-def _shell_timestamp(value: Timestamp) -> Any:
-    return orjson.Fragment(f"Timestamp({value.time}, {value.inc})")
 
 
 def _shell_binary(value: bytes) -> Any:
@@ -236,12 +188,12 @@ def _shell_regex(value: Regex[Any] | re.Pattern[Any]) -> Any:
 
 
 _STANDARD: dict[type, RenderValue] = {
-    ObjectId: _object_id,
+    ObjectId: lambda value: {"$oid": str(value)},
     Int64: int,
-    Decimal128: _decimal,
-    datetime: _date,
-    DatetimeMS: _date_millis,
-    Timestamp: _timestamp,
+    Decimal128: lambda value: {"$numberDecimal": render_decimal(value)},
+    datetime: lambda value: {"$date": build_millis(value)},
+    DatetimeMS: lambda value: {"$date": int(value)},
+    Timestamp: lambda value: {"$timestamp": {"t": value.time, "i": value.inc}},
     Binary: _binary,
     bytes: _binary,
     Regex: _regex,
@@ -250,19 +202,21 @@ _STANDARD: dict[type, RenderValue] = {
     MaxKey: lambda _: {"$maxKey": 1},
     UUID: str,  # as orjson does; the store returns binary of subtype 4 instead
 }
-_MARKED_LONGS = _STANDARD | {Int64: _long}
+_MARKED_LONGS = _STANDARD | {Int64: lambda value: {"$numberLong": str(int(value))}}
 _CANONICAL = _MARKED_LONGS | {Regex: _regex_operator, re.Pattern: _regex_operator}
-_GRAPHQL = _CANONICAL | {Binary: _binary_or_uuid}
+_GRAPHQL = _CANONICAL | {
+    Binary: lambda value: binary_text(value) if is_uuid(value) else _binary(value)
+}
 _STRICT = _CANONICAL | {Binary: _old_binary, bytes: _old_binary}
 _RELAXED = _STANDARD | {datetime: _relaxed_date, DatetimeMS: _relaxed_date}
 _EXTENDED = _MARKED_LONGS | {datetime: _extended_date, DatetimeMS: _extended_date}
 _SHELL: dict[type, RenderValue] = {
-    ObjectId: _shell_object_id,
+    ObjectId: lambda value: orjson.Fragment(f'ObjectId("{value}")'),
     Int64: _shell_long,
-    Decimal128: _shell_decimal,
+    Decimal128: lambda value: orjson.Fragment(f'NumberDecimal("{render_decimal(value)}")'),
     datetime: _shell_date,
     DatetimeMS: _shell_date,
-    Timestamp: _shell_timestamp,
+    Timestamp: lambda value: orjson.Fragment(f"Timestamp({value.time}, {value.inc})"),
     Binary: _shell_binary,
     bytes: _shell_binary,
     Regex: _shell_regex,
@@ -277,7 +231,7 @@ _PLAIN = _STANDARD | {
     Decimal128: render_decimal,
     datetime: render_date,
     DatetimeMS: render_date,
-    Timestamp: _plain_timestamp,
+    Timestamp: lambda value: f"{value.time}.{value.inc}",
     Binary: binary_text,
     bytes: binary_text,
     Regex: _plain_regex,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from math import inf, isfinite, nan
 from typing import Any, Final
@@ -113,9 +114,10 @@ def _list_candidates(text: str) -> Iterator[Any]:
     elif _NUMBER.fullmatch(text):
         if str(float(text)) == text:
             yield float(text)
-        decimal = _parse_decimal(text)
-        if decimal is not None and str(decimal) == text:  # equal to a double only where both exact
-            yield decimal
+        with suppress(ArithmeticError):  # more than 34 digits, or an exponent that is too large
+            decimal = Decimal128(text)
+            if str(decimal) == text:  # equal to a double only where both exact
+                yield decimal
     elif text in _NAMED:
         yield _NAMED[text]
     else:
@@ -133,14 +135,6 @@ def _list_others(text: str) -> Iterator[Any]:
             yield from (build_binary(data, subtype) for subtype in BINARY_SUBTYPES)
     except InvalidScalar:
         return  # no day of the calendar, or no numbers of 32 bits: only the text
-
-
-def _parse_decimal(text: str) -> Decimal128 | None:
-    """Return the decimal with this text; none where Decimal128 has too few digits for it."""
-    try:
-        return Decimal128(text)
-    except ArithmeticError:  # more than 34 digits, or an exponent that is too large
-        return None
 
 
 def parse_any_uuid(text: str) -> UuidOfAnyKind:

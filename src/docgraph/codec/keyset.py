@@ -126,10 +126,10 @@ def decode_key(content: bytes) -> list[Any]:
     """Decode a sort key; bytes after it are ignored. Raises ValueError if it is none."""
     size = int.from_bytes(content[:4], "little")
     try:
-        found: Document = bson.decode(content[:size], _OPTIONS)
+        decoded: Document = bson.decode(content[:size], _OPTIONS)
     except (BSONError, RecursionError) as error:
         raise ValueError("not a sort key") from error
-    values, places = found.get("k"), found.get("e", [])
+    values, places = decoded.get("k"), decoded.get("e", [])
     if not isinstance(values, list) or not isinstance(places, list):
         raise ValueError("not a sort key")
     if not 0 < len(values) <= _MAX_PATHS + 1 or len(places) > len(values):
@@ -157,13 +157,10 @@ def behind(order: SortOrder, key: SortKey) -> list[Document]:
     (path, direction), value = order[0], key[0]
     before = _side(path, value, -direction)
     within = _within(path, value, direction)
-    near = [{"$and": [one, _differs(path, value)]} for one in within]
+    near = [{"$and": [condition, _differs(path, value)]} for condition in within]
     near += _behind_level(order, key)
     far = _others(path, value, direction)
-    parts = [
-        _without(near, before),
-        _without(far, [*before, *within, _equal(path, value)]),
-    ]
+    parts = [_without(near, before), _without(far, [*before, *within, _equal(path, value)])]
     return [part for part in parts if part is not None]
 
 
@@ -173,7 +170,7 @@ def _compute_behind(order: SortOrder, key: SortKey) -> list[Document]:
     The condition next to an expression is for the index: it never matches less.
     """
     (path, direction), value = order[0], key[0]
-    others = {place: {"$literal": _encode_key(one)} for place, one in enumerate(key)}
+    others = {place: {"$literal": _encode_key(part)} for place, part in enumerate(key)}
     is_behind = build_is_behind(order, "$$key", others)
     names = _CLASSES[_PLACE[name_class(value)]]
     types = _NUMBERS if names == ("number",) else list(names)
@@ -216,7 +213,7 @@ def build_key(order: SortOrder) -> Any:
 
 def read_key(shown: Sequence[Any]) -> list[Any]:
     """Return the sort key of a result of `build_key`."""
-    return [EMPTY if one == EMPTY_KEY else one[1] for one in shown]
+    return [EMPTY if entry == EMPTY_KEY else entry[1] for entry in shown]
 
 
 def is_doubtful(key: SortKey) -> bool:
@@ -230,7 +227,7 @@ def is_doubtful(key: SortKey) -> bool:
 def _is_doubtful(value: Any) -> bool:
     if isinstance(value, dict | list):
         inner = value.values() if isinstance(value, dict) else value
-        return any(one is None or _is_doubtful(one) for one in inner)
+        return any(item is None or _is_doubtful(item) for item in inner)
     return isinstance(value, DBRef)
 
 
@@ -259,7 +256,7 @@ def _behind_level(order: SortOrder, key: SortKey) -> list[Document]:
         if level:  # the first property is the caller's business
             beyond = _side(path, value, direction)
             wrong = [] if path == "_id" else [*before, _equal(path, value)]
-            branches += [{"$and": [*level, one, *_none_of(wrong)]} for one in beyond]
+            branches += [{"$and": [*level, condition, *_none_of(wrong)]} for condition in beyond]
         if path == "_id":
             break
         level += [_equal(path, value), *(_none_of(before) if level else ())]
@@ -289,7 +286,7 @@ def _others(path: str, value: Any, direction: int) -> list[Document]:
     if name == "number" and direction < 0 and not _is_nan(value):
         filters.append({path: {"$eq": _NAN}})
     classes = _CLASSES[place + 1 :] if direction > 0 else _CLASSES[:place]
-    types = [one for names in classes for one in names]
+    types = [kind for names in classes for kind in names]
     if "null" in types:
         filters.append({path: None})
     if path != "_id":  # an id is never an array
@@ -297,7 +294,7 @@ def _others(path: str, value: Any, direction: int) -> list[Document]:
             filters.append(_empty(path))
         if "array" in types:
             filters.append({path: {"$elemMatch": {"$type": "array"}}})
-    named = [one for one in types if one not in ("null", "array")]
+    named = [type_ for type_ in types if type_ not in ("null", "array")]
     if named:
         filters.append({path: {"$type": named}})
     return filters

@@ -107,11 +107,11 @@ class Pattern:
 
 def _check_differences(text: str) -> None:
     """Reject syntax that RE2 interprets differently from other engines."""
-    for found in _SCAN.finditer(text):
-        if found[1]:
+    for match in _SCAN.finditer(text):
+        if match[1]:
             raise BadPattern("\\C is not known", "\\C")
-        if found[2]:
-            raise BadPattern(f"{found[2]} has no lower bound; write {{0{found[2][1:]}", found[2])
+        if match[2]:
+            raise BadPattern(f"{match[2]} has no lower bound; write {{0{match[2][1:]}", match[2])
 
 
 def _explain(error: Exception) -> BadPattern:

@@ -70,11 +70,11 @@ def walk_levels(value: Any, what: str, limit: int) -> Iterator[list[Any]]:
     for _ in range(limit + 1):
         yield level
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, dict):
-                below.extend(one.values())
-            elif isinstance(one, list):
-                below.extend(one)
+        for item in level:
+            if isinstance(item, dict):
+                below.extend(item.values())
+            elif isinstance(item, list):
+                below.extend(item)
         if not below:
             return
         level = below
@@ -88,11 +88,11 @@ def check_size(value: Any, what: str, limit: int = _MAX_CHECKED) -> None:
         count += 1
         if count > limit:
             raise BodyTooLarge(f"{what} has more than {limit} values")
-        one = pending.pop()
-        if isinstance(one, Mapping):
-            pending.extend(one.values())
-        elif isinstance(one, list | tuple):
-            pending.extend(one)
+        item = pending.pop()
+        if isinstance(item, Mapping):
+            pending.extend(item.values())
+        elif isinstance(item, list | tuple):
+            pending.extend(item)
 
 
 def load(raw: bytes) -> Any:
@@ -137,7 +137,7 @@ def _scan_values(raw: bytes, limit: int) -> None:
         if depth > _MAX_DEPTH:
             raise _too_deep()
         joined = last + structure[:1]  # a pair of brackets may span two windows
-        empty = sum(one.count(pair) for one in (structure, joined) for pair in (b"[]", b"{}"))
+        empty = sum(text.count(pair) for text in (structure, joined) for pair in (b"[]", b"{}"))
         total += structure.count(b",") + opened - empty
         # A bracket at the edge is counted with its value; the next window shows whether it is
         # empty.
@@ -191,7 +191,10 @@ def _cut(raw: bytes) -> Iterator[_Window]:
         while last >= 0 and b"," not in pieces[last]:
             last -= 2
         if last < 0:
-            _check_dense(pieces)
+            # Too many brackets or keys between two commas, where valid JSON has few.
+            brackets = b"".join(pieces[::2]).translate(None, _NO_BRACKET)
+            if len(pieces) > _MAX_BETWEEN or len(brackets) > _MAX_BETWEEN:
+                raise _too_deep()
             size *= 2
             continue
         pieces[last] = pieces[last][: pieces[last].rindex(b",")]
@@ -202,13 +205,6 @@ def _cut(raw: bytes) -> Iterator[_Window]:
 
 def _build_structure(pieces: list[bytes]) -> bytes:
     return b'"'.join(pieces).translate(None, _WHITESPACE)
-
-
-def _check_dense(pieces: list[bytes]) -> None:
-    """Reject too many brackets or keys between two commas, where valid JSON has few."""
-    brackets = b"".join(pieces[::2]).translate(None, _NO_BRACKET)
-    if len(pieces) > _MAX_BETWEEN or len(brackets) > _MAX_BETWEEN:
-        raise _too_deep()
 
 
 def _follow(stack: str, window: _Window, raw: bytes) -> str:

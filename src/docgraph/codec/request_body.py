@@ -49,7 +49,8 @@ def parse_form(body: bytes, content_type: str) -> Document:
         raise BodyTooLarge(
             f"a form is larger than {MAX_FORM} bytes", hint="send the document as JSON"
         )
-    fields = _parse_multipart(body, content_type) if _is_multipart(content_type) else _parse(body)
+    is_multipart = content_type.split(";", 1)[0].strip().lower() == MULTIPART
+    fields = _parse_multipart(body, content_type) if is_multipart else _parse(body)
     document: Document = {}
     for name, value in fields:
         if name not in document:
@@ -67,10 +68,6 @@ def reject_forgery(request: Request) -> None:
             "a browser has to say that the body is JSON",
             hint="send it with Content-Type: application/json",
         )
-
-
-def _is_multipart(content_type: str) -> bool:
-    return content_type.split(";", 1)[0].strip().lower() == MULTIPART
 
 
 def _parse(body: bytes) -> list[tuple[str, str]]:
@@ -121,7 +118,7 @@ class _Multipart:
             "on_header_field": self._add_name,
             "on_header_value": self._add_value,
             "on_header_end": self._end_header,
-            "on_part_data": self._add_data,
+            "on_part_data": lambda data, start, end: self._pieces.append(data[start:end]),
             "on_part_end": self._end_part,
             "on_end": self._end,
         }
@@ -141,9 +138,6 @@ class _Multipart:
     def _end_header(self) -> None:
         self._headers[self._name.lower()] = self._value
         self._name = self._value = b""
-
-    def _add_data(self, data: bytes, start: int, end: int) -> None:
-        self._pieces.append(data[start:end])
 
     def _end_part(self) -> None:
         self.fields.append(_read_part(self._headers, b"".join(self._pieces)))
@@ -209,7 +203,10 @@ async def read_documents(request: Request) -> Document | list[Document]:
     if not content_type or content_type in FORMS:
         reject_forgery(request)
     if content_type in FORMS:
-        return await _read_form(request)
+        if request.form is None:  # it is parsed once for rules and for the service
+            header = request.headers.get("content-type") or ""
+            request.form = await request.run(lambda body, _: parse_form(body, header))
+        return request.form
     if content_type and not content_type.startswith(_JSON):
         raise UnsupportedMediaType(
             "Content-Type must be either: application/json or application/hal+json"
@@ -219,16 +216,6 @@ async def read_documents(request: Request) -> Document | list[Document]:
     except BodyError as error:
         raise BodyError(f"Invalid JSON. {error.message}", hint=error.hint) from None
     return _check(content)
-
-
-async def _read_form(request: Request) -> Document:
-    """Return the fields of a form; it is parsed once for rules and for the service."""
-    form = request.form
-    if form is None:
-        content_type = request.headers.get("content-type") or ""
-        form = await request.run(lambda body, _: parse_form(body, content_type))
-        request.form = form
-    return form
 
 
 def _check(content: Any) -> Document | list[Document]:

@@ -60,19 +60,19 @@ class RolesPath:
         # `[*]` also matches the values of an object, and the texts in arrays inside an array.
         self.exact = None if text.endswith("[*]") else self.place
         self.property = _find_property(query)
-        self.is_monotone = not any(_selects(one) for one in _selectors(query))
+        self.is_monotone = not any(_selects(selector) for selector in _selectors(query))
         self._query = query
         self._names_one = query.singular_query()
 
     def read(self, document: Document) -> tuple[str, ...] | None:
         """Return the roles; None if the value is no list. Values other than text are no roles."""
         try:
-            found = self._query.findall(document)
+            values = self._query.findall(document)
         except JSONPathError:  # nested beyond its limit
             return None
-        if self._names_one and found and not isinstance(found[0], list):
+        if self._names_one and values and not isinstance(values[0], list):
             return None
-        flat = [role for one in found for role in (one if isinstance(one, list) else [one])]
+        flat = [role for one in values for role in (one if isinstance(one, list) else [one])]
         # Not `isinstance`: JavaScript code of the database is a subclass of str here, and no role.
         return tuple(dict.fromkeys(role for role in flat if type(role) is str))
 

@@ -119,9 +119,9 @@ def _step(step: str, group: _PathGroup, order: SortOrder) -> Expression:
     element = {"$arrayElemAt": [{"$cond": [has_place, "$$whole", [None]]}, int(step)]}
     key = _find_least({"$cond": [has_place, element, value]}, group, order, has_place)
     # The element at that place is the same for all elements: its key is found once.
-    known = {name_key(place): f"$$value.{name_key(place)}" for place in group}
+    earlier = {name_key(place): f"$$value.{name_key(place)}" for place in group}
     is_known = {"$and": [{"$ne": ["$$value", None]}, has_place]}
-    return {"$cond": [is_known, known, key]}
+    return {"$cond": [is_known, earlier, key]}
 
 
 def _encode(value: Expression) -> Expression:

@@ -166,7 +166,12 @@ class Keeper:
             return _SPACE_PAUSE
         try:
             if not self._is_disk_full:
-                self._find_full_disk()
+                try:
+                    self._mongo.check_alive()
+                except DiskFullError:
+                    raise  # after other causes it is simply restarted
+                except StartupError:
+                    pass
             self._mongo.start()
         except DiskFullError:
             self._record_disk(is_full=True)
@@ -177,15 +182,6 @@ class Keeper:
             emit(BackgroundFailed("embedded-mongodb", error, self._failures, pause))
             return pause
         return 0.0
-
-    def _find_full_disk(self) -> None:
-        """Raise if a full disk ended it; after other causes it is simply restarted."""
-        try:
-            self._mongo.check_alive()
-        except DiskFullError:
-            raise
-        except StartupError:
-            return
 
     def _record_disk(self, *, is_full: bool) -> None:
         """Report the state of the disk once, however often a start fails."""

@@ -79,9 +79,14 @@ class DirectoryLock:
         except OSError:  # no directory, no lock, or another user's: not ours to use
             return False
         try:
-            return _is_locked(handle)
+            os.lockf(handle, os.F_TEST, 0)  # tests without locking, which a start might notice
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                return True
+            raise
         finally:
             os.close(handle)
+        return False
 
     def read_holder(self) -> int | None:
         """Return the process id that the last holder wrote."""
@@ -99,16 +104,6 @@ def _lock(handle: int) -> bool:
             return False
         raise
     return True
-
-
-def _is_locked(handle: int) -> bool:
-    try:
-        os.lockf(handle, os.F_TEST, 0)  # tests without locking, which a start might notice
-    except OSError as error:
-        if error.errno in (errno.EACCES, errno.EAGAIN):
-            return True
-        raise
-    return False
 
 
 class DataDirectory:

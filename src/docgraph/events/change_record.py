@@ -12,7 +12,7 @@ from docgraph.exchange import Document
 from docgraph.store.change_stream import RawEvent, ResumeToken, decode_token
 from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.exact import decode_exactly
-from docgraph.store.guard.event_stages import AFTER, BEFORE, OF_COLLECTIONS
+from docgraph.store.guard.event_stages import AFTER, BEFORE
 
 DecodeEvent = Callable[[RawEvent], Document]
 
@@ -67,11 +67,6 @@ class ChangeRecord:
         self._is_exact: bool | None = None
         self._images: dict[str, Document | None] = {}
         self._shown: dict[tuple[EventVisibility, bool], Document] = {}
-
-    @property
-    def is_of_collection(self) -> bool:
-        """Whether it is about the collection, and contains no document."""
-        return self.kind in OF_COLLECTIONS
 
     @property
     def decoded(self) -> Document:

@@ -54,21 +54,20 @@ class Prepared:
     @property
     def size(self) -> int:
         """The bytes of the encoded event, in all formats."""
-        return sum(one.size for one in self._notices.values())
+        return sum(notice.size for notice in self._notices.values())
 
     def render(self, rendering: Rendering) -> EncodedEvent:
         """Return the encoded event, the same for all receivers with this rendering."""
         notice = self._notices.get(rendering)
         if notice is None:
-            notice = self._notices[rendering] = self._build(rendering)
+            token = self.record.token
+            if isinstance(self.result, DocgraphError):
+                notice = build_error(self.record.show(self.visibility), rendering, token)
+            else:
+                assert self.result is not None  # noqa: S101 - removed events are not prepared
+                notice = build_notice(self.result, rendering, token)
+            self._notices[rendering] = notice
         return notice
-
-    def _build(self, rendering: Rendering) -> EncodedEvent:
-        if isinstance(self.result, DocgraphError):
-            event = self.record.show(self.visibility)
-            return build_error(event, rendering, self.record.token)
-        assert self.result is not None  # noqa: S101 - events that stages remove are not prepared
-        return build_notice(self.result, rendering, self.record.token)
 
 
 class LateShapes:
@@ -159,7 +158,10 @@ class Delivery:
     async def prepare(
         self, records: Sequence[ChangeRecord], only: Channel | None = None
     ) -> list[Prepared]:
-        """Return the events as the channels receive them, in order; it uses the database."""
+        """Return the events as the channels receive them, in order; it uses the database.
+
+        `only`: for a client of this channel that has missed them.
+        """
         audience = None if only is None else only.audience
         decisions = await self._audiences.decide(records, audience)
         jobs: dict[EventShape, list[Prepared]] = {}
@@ -171,15 +173,9 @@ class Delivery:
                 for shape, receivers in groups.items():
                     jobs.setdefault(shape, []).append(Prepared(record, visibility, receivers))
         await self._shape_all(jobs, is_live=only is None)
-        prepared = [one for some in jobs.values() for one in some if one.result is not None]
+        prepared = [event for some in jobs.values() for event in some if event.result is not None]
         prepared.sort(key=lambda one: one.record.position)
         return prepared
-
-    async def prepare_past(
-        self, records: Sequence[ChangeRecord], channel: Channel
-    ) -> list[EncodedEvent]:
-        """Return the events for a client of this channel that has missed them."""
-        return [one.render(channel.rendering) for one in await self.prepare(records, channel)]
 
     async def _group(
         self, record: ChangeRecord, visibility: EventVisibility, audiences: set[Audience]
@@ -198,7 +194,7 @@ class Delivery:
         return groups
 
     async def _shape_all(self, jobs: dict[EventShape, list[Prepared]], *, is_live: bool) -> None:
-        by_database = [one for one in jobs.items() if one[0].stages]
+        by_database = [item for item in jobs.items() if item[0].stages]
         for shape, some in jobs.items():
             if not shape.stages:
                 await self._shape(shape, some)
@@ -223,7 +219,7 @@ class Delivery:
     async def _shape(
         self, shape: EventShape, some: Sequence[Prepared], *, promptly: bool = False
     ) -> None:
-        shown = [(one.record, one.visibility) for one in some]
+        shown = [(event.record, event.visibility) for event in some]
         try:
             results = await self._shapes.run(shape, shown, promptly=promptly)
         except _RETRIED:
@@ -239,35 +235,36 @@ class Delivery:
 
     async def _deliver_late(self, shape: EventShape, some: Sequence[Prepared]) -> None:
         await self._shape(shape, some)
-        await self.append([one for one in some if one.result is not None])
+        await self.append([event for event in some if event.result is not None])
 
     async def append(self, prepared: Sequence[Prepared]) -> None:
         """Append events to the logs of their receivers; these are notified soon."""
-        for one in prepared:
-            if isinstance(one.result, DocgraphError):
-                _report(one, one.result)
-            await self._make_room(one)
-            for channel in one.receivers:
-                channel.append(one.render(channel.rendering))
+        for event in prepared:
+            if isinstance(event.result, DocgraphError) and event.receivers:
+                asked = event.receivers[0].subscription
+                emit(StreamStageFailed(asked.db, asked.collection, asked.uri, event.result))
+            await self._make_room(event)
+            for channel in event.receivers:
+                channel.append(event.render(channel.rendering))
                 self._pending[channel] = None
             self._count += 1
-            self._size += one.size
+            self._size += event.size
             is_much = self._size >= _SIZE_WITHOUT_PAUSE
             self._waves.flush() if is_much else self._waves.plan()
             if is_much or self._count >= _WITHOUT_PAUSE:
                 self._count = 0
                 await asyncio.sleep(0)  # a batch of events must not block the event loop
 
-    async def _make_room(self, one: Prepared) -> None:
+    async def _make_room(self, event: Prepared) -> None:
         """Wait a moment for readers that would lose an event, and never long for slow ones."""
-        pressed = _find_pressed(one, one.receivers)
+        pressed = _find_pressed(event, event.receivers)
         if not pressed:
             return
         for channel in pressed:
             self.publish(channel)
         is_resting = monotonic() - self._waited_at < _ROOM_REST
         for _ in range(1 if is_resting else _ROOM_PAUSES):
-            pressed = _find_pressed(one, pressed)
+            pressed = _find_pressed(event, pressed)
             if not pressed:
                 return
             await asyncio.sleep(_ROOM_PAUSE)
@@ -303,25 +300,20 @@ class Delivery:
 
 
 def _sum_sizes(some: Iterable[Prepared]) -> int:
-    return sum(one.record.size for one in some)
+    return sum(event.record.size for event in some)
 
 
 def find_channels(some: Sequence[Prepared]) -> list[Channel]:
     """Return the channels that receive one of the events."""
-    return list({channel: None for one in some for channel in one.receivers})
+    return list({channel: None for event in some for channel in event.receivers})
 
 
-def _find_pressed(one: Prepared, channels: Sequence[Channel]) -> list[Channel]:
+def _find_pressed(event: Prepared, channels: Sequence[Channel]) -> list[Channel]:
     return [
-        channel for channel in channels if channel.log.is_pressed_by(one.render(channel.rendering))
+        channel
+        for channel in channels
+        if channel.log.is_pressed_by(event.render(channel.rendering))
     ]
-
-
-def _report(one: Prepared, error: DocgraphError) -> None:
-    for channel in one.receivers:
-        asked = channel.subscription
-        emit(StreamStageFailed(asked.db, asked.collection, asked.uri, error))
-        return
 
 
 _REST: Final = 4.0  # times the duration of the wave …

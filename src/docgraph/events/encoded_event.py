@@ -65,10 +65,10 @@ class EncodedEvent:
         """Return whether a client with this condition receives the event."""
         if condition is None or self.name in _FOR_ALL:
             return True
-        found: Any = self.event
+        value: Any = self.event
         for name in condition.path:
-            found = found.get(name) if isinstance(found, dict) else None
-        return found == condition.value or (isinstance(found, list) and condition.value in found)
+            value = value.get(name) if isinstance(value, dict) else None
+        return value == condition.value or (isinstance(value, list) and condition.value in value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +90,11 @@ def build_notice(event: Document, rendering: Rendering, token: Mapping[str, Any]
     told: Document = {part: event[part] for part in parts if part in event}
     description = told.get(_DESCRIPTION)
     if isinstance(description, dict) and not description.get(_TRUNCATED):
-        told[_DESCRIPTION] = {key: one for key, one in description.items() if key != _TRUNCATED}
+        told[_DESCRIPTION] = {key: part for key, part in description.items() if key != _TRUNCATED}
     notice = _encode(event, told, rendering, token)
-    notice.happened_at = _find_time(event)
+    time = event.get("wallTime")  # by the clock of the database, if the stages include it
+    if isinstance(time, datetime):
+        notice.happened_at = time if time.tzinfo else time.replace(tzinfo=UTC)
     return notice
 
 
@@ -127,14 +129,6 @@ def render_id(token: Mapping[str, Any]) -> Document:
 def read_token(token: Mapping[str, Any] | None) -> str:
     """Return the text of a resume token; without a token, the empty text, which sorts first."""
     return str(token["_data"]) if token else ""
-
-
-def _find_time(event: Document) -> datetime | None:
-    """Return when the event happened by the clock of the database, if the stages include it."""
-    time = event.get("wallTime")
-    if not isinstance(time, datetime):
-        return None
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def build_token(time: Timestamp) -> dict[str, str]:

@@ -30,9 +30,8 @@ class LogBudget:
     def __init__(self, most_bytes: int | None = None) -> None:
         self.size = 0
         self._most = most_bytes
-        self._logs: dict[
-            EventLog, None
-        ] = {}  # that retain events, the one with the oldest news first
+        # Those that retain events, the one with the oldest news first.
+        self._logs: dict[EventLog, None] = {}
 
     def add(self, log: EventLog, notices: Iterable[EncodedEvent]) -> None:
         """Count the events that a log has published."""
@@ -67,7 +66,7 @@ class LogBudget:
             if not self.is_exceeded:
                 return
         while self.is_exceeded and self._logs:
-            max(self._logs, key=lambda one: one.size).drop_slowest()
+            max(self._logs, key=lambda log: log.size).drop_slowest()
 
 
 class FilterSlots:
@@ -113,13 +112,13 @@ class EventLog:
         "_most_bytes",
         "_news",
         "_notices",
-        "_size",
         "_untold",
         "_untold_size",
         "ending",
         "floor",
         "next",
         "readers",
+        "size",
     )
 
     def __init__(
@@ -136,13 +135,8 @@ class EventLog:
         self._news: dict[int, _News] = {}  # by the number of their first event
         self._first = 0  # the number of the oldest event
         self.next = 0  # the number of the next event
-        self._size = 0
+        self.size = 0  # the bytes of the published events that it retains
         self._untold_size = 0
-
-    @property
-    def size(self) -> int:
-        """The bytes of the published events that it retains."""
-        return self._size
 
     def append(self, notice: EncodedEvent) -> None:
         """Append an event; readers are notified by `publish`."""
@@ -152,36 +146,31 @@ class EventLog:
     def publish(self) -> list[EncodedEvent]:
         """Publish the appended events to all readers; drop the oldest ones beyond the bounds."""
         told, self._untold, self._untold_size = self._untold, [], 0
-        if told:
-            self._append(told)
-        return told
-
-    def _append(self, notices: Sequence[EncodedEvent]) -> None:
-        self._notices.extend(notices)
-        self.next += len(notices)
-        self._size += sum(notice.size for notice in notices)
-        self._budget.add(self, notices)
+        if not told:
+            return told
+        self._notices.extend(told)
+        self.next += len(told)
+        self.size += sum(notice.size for notice in told)
+        self._budget.add(self, told)
         self._news.clear()
         while len(self._notices) > self._most or (
-            self._size > self._most_bytes and len(self._notices) > 1
+            self.size > self._most_bytes and len(self._notices) > 1
         ):
             self._forget_oldest()
-        self._notify_readers()
-
-    def _forget_oldest(self) -> None:
-        forgotten = self._notices.popleft()
-        self._first += 1
-        self._size -= forgotten.size
-        self.floor = forgotten.token
-        self._budget.remove(self, forgotten)
-
-    def _notify_readers(self) -> None:
         first = self._first
         for reader in list(self.readers):
             if reader.position < first:
                 reader.lag()
             else:
                 reader.wake()
+        return told
+
+    def _forget_oldest(self) -> None:
+        forgotten = self._notices.popleft()
+        self._first += 1
+        self.size -= forgotten.size
+        self.floor = forgotten.token
+        self._budget.remove(self, forgotten)
 
     def drop_read(self) -> None:
         """Drop the events that all readers have read."""
@@ -207,7 +196,7 @@ class EventLog:
 
     def is_pressed_by(self, notice: EncodedEvent) -> bool:
         """Return whether this event would evict one that a reader has not read."""
-        size = self._size + self._untold_size + notice.size
+        size = self.size + self._untold_size + notice.size
         count, kept = len(self._notices) + len(self._untold) + 1, self._first
         if count <= self._most and size <= self._most_bytes:
             return False
@@ -309,12 +298,15 @@ class LogReader:
         while True:
             if self._ending is not None:
                 raise StreamClosed(self._ending)
-            found = self._drain()
-            if found:
-                return found
+            if notices := self._drain():
+                return notices
             if self._log.ending is not None:
                 raise StreamClosed(self._log.ending)
-            await self._wait()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
 
     def end(self, ending: CloseReason) -> None:
         """End the reader, even with unread events."""
@@ -371,10 +363,3 @@ class LogReader:
 
     def _wants(self, notice: EncodedEvent) -> bool:
         return notice.token > self.known and notice.concerns(self._condition)
-
-    async def _wait(self) -> None:
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None

@@ -15,7 +15,7 @@ from docgraph.events.change_record import ChangeRecord, EventVisibility
 from docgraph.events.event_log import FilterSlots
 from docgraph.events.row_index import DecisionSample, RowIndex, is_indexable
 from docgraph.exchange import DocgraphError, Document, Subscription
-from docgraph.exchange.data import Filter
+from docgraph.exchange.data import CollectionName, Filter
 from docgraph.store import Store
 from docgraph.store.exact import to_bytes
 from docgraph.store.guard.event_stages import AFTER, BEFORE
@@ -50,25 +50,24 @@ def plan_shape(subscription: Subscription, view: StreamView, *, is_past: bool = 
     collection is: so do the change streams of the database.
     """
     conditions, rest = split_leading(subscription.stages)
-    constant = {to_bytes(one) for one in subscription.constant}
+    constant = {to_bytes(written) for written in subscription.constant}
     hiding = view.hiding[1:]  # the first one removes parts that records never show
     shared: list[Filter] = []
     indexed: list[Filter] = []
     others: list[Filter] = []
-    for one in conditions:
-        if has_moments(one) or not _is_visible(one, view, subscription.shown):
-            others.append(one)
-        elif (
-            view.row is None and find_unsafe(one) is None and (is_past or to_bytes(one) in constant)
-        ):
-            shared.append(one)
-        elif is_indexable(one):
-            indexed.append(one)
+    for condition in conditions:
+        is_safe = view.row is None and find_unsafe(condition) is None
+        if has_moments(condition) or not _is_visible(condition, view, subscription.shown):
+            others.append(condition)
+        elif is_safe and (is_past or to_bytes(condition) in constant):
+            shared.append(condition)
+        elif is_indexable(condition):
+            indexed.append(condition)
         else:
-            others.append(one)
+            others.append(condition)
     stages = [*hiding, *([{"$match": {"$and": others}}] if others else []), *rest]
-    condition = {"$and": indexed} if indexed else None
-    return ShapePlan(shared, condition, stages, before=subscription.before)
+    by_index = {"$and": indexed} if indexed else None
+    return ShapePlan(shared, by_index, stages, before=subscription.before)
 
 
 def _is_visible(condition: Filter, view: StreamView, shown: Shown | None) -> bool:
@@ -76,7 +75,7 @@ def _is_visible(condition: Filter, view: StreamView, shown: Shown | None) -> boo
     for key, value in condition.items():
         if key in _LOGICAL:
             if not isinstance(value, list | tuple) or not all(
-                isinstance(one, Mapping) and _is_visible(one, view, shown) for one in value
+                isinstance(branch, Mapping) and _is_visible(branch, view, shown) for branch in value
             ):
                 return False
         elif not _is_visible_path(key, view, shown):
@@ -90,7 +89,7 @@ def _is_visible_path(path: str, view: StreamView, shown: Shown | None) -> bool:
         return False
     if root == "operationType" or not (view.hidden or shown):
         return True
-    hidden = {".".join(one): 0 for one in view.hidden}
+    hidden = {".".join(steps): 0 for steps in view.hidden}
     return (
         root == AFTER
         and bool(rest)
@@ -120,7 +119,7 @@ class Shapes:
     """The shapes of one source."""
 
     def __init__(
-        self, store: Store, place: tuple[str, str], slots: FilterSlots, sample: DecisionSample
+        self, store: Store, place: CollectionName, slots: FilterSlots, sample: DecisionSample
     ) -> None:
         self._store = store
         self._sample = sample
@@ -163,15 +162,17 @@ class Shapes:
         if record.is_exact and self._sample.is_trusted:
             return self._index.match(record.show(visibility))
         db, collection = self._place
-        shapes = [one for one in self._known.values() if one.condition is not None]
+        shapes = [shape for shape in self._known.values() if shape.condition is not None]
         results = await self._store.streams.pipelines.match_documents(
             db,
             [record.show_raw(visibility)],
-            [one.condition for one in shapes if one.condition is not None],
+            [shape.condition for shape in shapes if shape.condition is not None],
             collection=collection,
         )
         return {
-            shape for shape, found in zip(shapes, results, strict=True) if found == frozenset({0})
+            shape
+            for shape, positions in zip(shapes, results, strict=True)
+            if positions == frozenset({0})
         }
 
     async def run(

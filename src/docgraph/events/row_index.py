@@ -15,6 +15,7 @@ from __future__ import annotations
 import random
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 from docgraph.codec.equality import SINGLE_TYPES, EqualityKey, candidate_keys, equality_key
@@ -105,8 +106,8 @@ class _Reached(dict[FieldPath, frozenset[EqualityKey]]):
         self._document = document
 
     def __missing__(self, path: FieldPath) -> frozenset[EqualityKey]:
-        found = self[path] = frozenset(candidate_keys(self._document, path))
-        return found
+        keys = self[path] = frozenset(candidate_keys(self._document, path))
+        return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,41 +130,31 @@ class _OneOf:
 
 
 @dataclass(frozen=True, slots=True)
-class _All:
+class _Combined:
+    """All parts are met, or any of them."""
+
     parts: Sequence[_Condition]
+    needs_all: bool = True
 
     @property
     def size(self) -> int:
         return sum(part.size for part in self.parts)
 
     def is_met(self, reached: _Reached) -> bool:
-        return all(part.is_met(reached) for part in self.parts)
+        met = (part.is_met(reached) for part in self.parts)
+        return all(met) if self.needs_all else any(met)
 
     def choose(self, count: _Count) -> Sequence[_OneOf]:
-        """Return the values of the part under which the fewest filters are registered."""
+        """Return values of each alternative; of parts, those with the fewest registered filters."""
+        chosen = [part.choose(count) for part in self.parts]
+        if not self.needs_all:
+            return tuple(chain.from_iterable(chosen))
         return min(
-            (part.choose(count) for part in self.parts),
-            key=lambda chosen: (sum(map(count, chosen)), sum(one.size for one in chosen)),
+            chosen, key=lambda some: (sum(map(count, some)), sum(each.size for each in some))
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Any:
-    parts: Sequence[_Condition]
-
-    @property
-    def size(self) -> int:
-        return sum(part.size for part in self.parts)
-
-    def is_met(self, reached: _Reached) -> bool:
-        return any(part.is_met(reached) for part in self.parts)
-
-    def choose(self, count: _Count) -> Sequence[_OneOf]:
-        """Return values of each alternative: a document may match any of them."""
-        return tuple(one for part in self.parts for one in part.choose(count))
-
-
-_Condition = _OneOf | _All | _Any
+_Condition = _OneOf | _Combined
 _Count = Callable[[_OneOf], int]
 
 
@@ -183,7 +174,7 @@ def _parse_filter(filter: Any, depth: int) -> _Condition:
     if not isinstance(filter, dict) or not filter or not depth:
         raise _NotIndexable
     parts = [part for entry in filter.items() for part in _parse_entry(*entry, depth - 1)]
-    return parts[0] if len(parts) == 1 else _All(tuple(parts))
+    return parts[0] if len(parts) == 1 else _Combined(tuple(parts))
 
 
 def _parse_entry(name: str, value: Any, depth: int) -> Iterator[_Condition]:
@@ -191,7 +182,7 @@ def _parse_entry(name: str, value: Any, depth: int) -> Iterator[_Condition]:
         if not isinstance(value, list) or not value:
             raise _NotIndexable
         parts = tuple(_parse_filter(branch, depth) for branch in value)
-        yield _All(parts) if name == "$and" else _Any(parts)
+        yield _Combined(parts, needs_all=name == "$and")
         return
     path = tuple(name.split("."))
     if not all(step and step[0] != "$" and not step.isdigit() for step in path):
@@ -202,15 +193,10 @@ def _parse_entry(name: str, value: Any, depth: int) -> Iterator[_Condition]:
     if not value:
         raise _NotIndexable
     for operator, operand in value.items():
-        yield _OneOf(path, _read_keys(_list_operands(operator, operand)))
-
-
-def _list_operands(operator: str, operand: Any) -> list[Any]:
-    if operator == "$eq":
-        return [operand]
-    if operator == "$in" and isinstance(operand, list):
-        return operand
-    raise _NotIndexable
+        operands = [operand] if operator == "$eq" else operand
+        if operator not in ("$eq", "$in") or not isinstance(operands, list):
+            raise _NotIndexable
+        yield _OneOf(path, _read_keys(operands))
 
 
 def _read_keys(values: list[Any]) -> frozenset[EqualityKey]:
@@ -260,14 +246,16 @@ class DecisionSample:
         Compare before the decision is used. A database that does not answer shows nothing about
         the index.
         """
-        chosen = self._choose_filters(filters, matched)
+        chosen: list[Any] = []
+        for keys in ([*matched], [key for key in filters if key not in matched]):
+            chosen += random.sample(keys, min(len(keys), _MAX_FILTERS))
         try:
-            found = await self._match([image], [filters[key] for key in chosen])
+            results = await self._match([image], [filters[key] for key in chosen])
         except DocgraphError:
-            found = []
+            results = []
         pairs = [
             (key in matched, bool(positions))
-            for key, positions in zip(chosen, found, strict=False)
+            for key, positions in zip(chosen, results, strict=False)
             if not isinstance(positions, DocgraphError)
         ]
         is_same = all(by_index == by_database for by_index, by_database in pairs)
@@ -276,9 +264,3 @@ class DecisionSample:
             self.is_trusted = False
             emit(StreamIndexWrong(*self._place))
         return self.is_trusted
-
-    def _choose_filters(self, filters: Mapping[Any, Filter], matched: Collection[Any]) -> list[Any]:
-        chosen: list[Any] = []
-        for some in ([*matched], [key for key in filters if key not in matched]):
-            chosen += random.sample(some, min(len(some), _MAX_FILTERS))
-        return chosen

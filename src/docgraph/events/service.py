@@ -173,8 +173,15 @@ class Streams:
         snapshot: Snapshot | None = None,
     ) -> Answer:
         """Open a WebSocket or server-sent events; raise the error that rejects the request."""
-        is_socket = exchange.request.connection.is_websocket
-        _check_transport(exchange, is_socket=is_socket)
+        request = exchange.request
+        is_socket = request.connection.is_websocket
+        if is_socket:
+            check_socket_origin(request.page)
+        elif _EVENTS not in (request.headers.get("accept") or "").lower():
+            raise RequestError(
+                "Change Stream requires WebSocket or SSE — send either 'Upgrade: websocket' "
+                "or 'Accept: text/event-stream'"
+            )
         client = await self._open(exchange, subscription, renew, snapshot, is_socket=is_socket)
         if is_socket:
             return Upgrade(partial(serve_socket, client))
@@ -217,17 +224,6 @@ class Streams:
         assert task is not None  # noqa: S101 - requests are answered in tasks
         task.add_done_callback(close)
         return client
-
-
-def _check_transport(exchange: Exchange, *, is_socket: bool) -> None:
-    request = exchange.request
-    if is_socket:
-        check_socket_origin(request.page)
-    elif _EVENTS not in (request.headers.get("accept") or "").lower():
-        raise RequestError(
-            "Change Stream requires WebSocket or SSE — send either 'Upgrade: websocket' "
-            "or 'Accept: text/event-stream'"
-        )
 
 
 class EventStreamsProvider(Provider):

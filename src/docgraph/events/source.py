@@ -193,7 +193,7 @@ class Source:
 
     async def _drop_unused(self) -> None:
         until = monotonic() - _LINGER_SECONDS
-        due = takewhile(lambda one: one[1] <= until, list(self._unused.items()))
+        due = takewhile(lambda entry: entry[1] <= until, list(self._unused.items()))
         async for channel, since in in_portions(due):
             if self._unused.get(channel) == since:  # else a client has returned
                 del self._unused[channel]
@@ -221,7 +221,8 @@ class Source:
             raise
         except (StoreError, QueryError) as error:  # MongoDB rejects invalid tokens with many errors
             raise ResumePointLost("the change stream cannot be resumed from this token") from error
-        return await self._delivery.prepare_past(records, channel), token
+        prepared = await self._delivery.prepare(records, channel)
+        return [event.render(channel.rendering) for event in prepared], token
 
     async def _read_records(
         self, channel: Channel, token: ResumeToken
@@ -333,7 +334,8 @@ class Source:
                 if self._is_unneeded:
                     return LEFT
                 await asyncio.sleep(next(pauses))
-                await self._reopen()
+                await self._events.aclose()
+                self._events = self._watch(self._received)
                 continue
             pauses.reset()
             if raw is not None:
@@ -354,11 +356,6 @@ class Source:
     @property
     def _is_unneeded(self) -> bool:
         return self._is_closing or not self.users
-
-    async def _reopen(self) -> None:
-        """Open another change stream that resumes where this one stopped."""
-        await self._events.aclose()
-        self._events = self._watch(self._received)
 
     async def _deliver_all(self) -> None:
         while True:

@@ -142,7 +142,10 @@ class Client:
         self._reader: LogReader | None = None
         self._offer: Callable[[SharedMessages], bool] | None = None
         self._snapshot: SnapshotReader | None = None
-        self._place = b""
+        # The id of the position where the client begins: a time, and nothing of a document. It is
+        # empty if the client sent a token, and with a snapshot: until its end, a client that comes
+        # back has to read it again.
+        self.place = b""
         self._has_left = False
 
     async def begin(self) -> None:
@@ -150,8 +153,8 @@ class Client:
         if self._token is None:
             self._begin_now()
             return
-        known = read_token(self._token)
-        is_known = self._channel.log.has(known) or known == self._channel.position
+        resumed = read_token(self._token)
+        is_known = self._channel.log.has(resumed) or resumed == self._channel.position
         if not is_known:  # it may be made up: the database decides
             await self._read_past(self._token)
         self._join_others()
@@ -162,7 +165,7 @@ class Client:
             self._begin_now()
             return
         self._token = build_token(time)
-        self._place = encode(self._token, JsonMode.STANDARD)
+        self.place = encode(self._token, JsonMode.STANDARD)
         self._join_others()
 
     def _begin_now(self) -> None:
@@ -175,15 +178,6 @@ class Client:
         assert reader is not None  # noqa: S101 - without a token the client has a reader
         reader.known = await snapshot.open(reader.known)
         self._snapshot = snapshot
-
-    @property
-    def place(self) -> bytes:
-        """The id of the position where the client begins: a time, and nothing of a document.
-
-        It is empty if the client sent a token, and with a snapshot: until its end, a client that
-        comes back has to read it again.
-        """
-        return self._place
 
     @property
     def is_up_to_date(self) -> bool:
@@ -263,7 +257,7 @@ class Client:
     def _join_others(self) -> None:
         """Switch to the shared log if it begins no later than this client's last event."""
         self._channel.flush()  # or unpublished events push out the events that it begins with
-        log, known = self._channel.log, read_token(self._token)
-        if known >= log.floor:
-            self._reader = log.add_reader(self._condition, after=known, on_lag=self.end)
+        log, resumed = self._channel.log, read_token(self._token)
+        if resumed >= log.floor:
+            self._reader = log.add_reader(self._condition, after=resumed, on_lag=self.end)
             self._reader.offer = self._offer

@@ -68,10 +68,10 @@ def find_resume_token(request: Request, subscription: Subscription) -> ResumeTok
 
 
 def _parse_text(text: str) -> dict[str, Any] | None:
-    found = _TOKEN.fullmatch(text)
-    if found is None:
+    match = _TOKEN.fullmatch(text)
+    if match is None:
         return None
-    data, types = found.groups()
+    data, types = match.groups()
     return {"_data": data.upper()} | ({_TYPES: bytes.fromhex(types)} if types else {})
 
 
@@ -116,7 +116,9 @@ class StreamSession(Session):
         except (Forbidden, SecurityViolation):
             return NOT_ALLOWED
         except WatchedIsGone:
-            return self._await_end(now, interval)
+            # The stream reports its own end, unless it was opened after that end.
+            self.gone_since = now if self.gone_since is None else self.gone_since
+            return GONE if now - self.gone_since >= interval else None
         except NotFound:
             return GONE
         except _REFUSING:
@@ -127,12 +129,6 @@ class StreamSession(Session):
             return CHANGED  # the stored stream cannot be opened any more
         self.gone_since = None
         return _compare(self.subscription, renewed)
-
-    def _await_end(self, now: float, interval: float) -> CloseReason | None:
-        """Let the stream report its own end, unless it was opened after that end."""
-        if self.gone_since is None:
-            self.gone_since = now
-        return GONE if now - self.gone_since >= interval else None
 
 
 def _compare(before: Subscription, now: Subscription) -> CloseReason | None:

@@ -88,8 +88,8 @@ def compile_predicate(text: str, vocabulary: PredicateWords) -> CompiledPredicat
     def compile_call(call: PredicateCall) -> CompiledPredicate:
         word = vocabulary.get(call.name)
         if word is None:
-            known = ", ".join(sorted(vocabulary))
-            raise PredicateError(call.column, f"unknown predicate {call.name} (known: {known})")
+            words = ", ".join(sorted(vocabulary))
+            raise PredicateError(call.column, f"unknown predicate {call.name} (known: {words})")
         arguments = bind_arguments(call, word.parameters, _place_at_default)
         try:
             return word.build(arguments)
@@ -112,7 +112,7 @@ def compile_tree(
     """
 
     def compile_all(nodes: Sequence[Node]) -> tuple[Callable[[S], Truth], ...]:
-        return tuple(compile_tree(one, compile_call, is_negated=is_negated) for one in nodes)
+        return tuple(compile_tree(part, compile_call, is_negated=is_negated) for part in nodes)
 
     match node:
         case Literal(value):
@@ -158,15 +158,16 @@ def bind_arguments(
     call: PredicateCall, parameters: Sequence[Parameter], place: ArgumentBinder
 ) -> PredicateArguments:
     """Return the texts of each given parameter; raises `PredicateError` for invalid ones."""
-    known = {one.name: one for one in parameters}
+    by_name = {parameter.name: parameter for parameter in parameters}
     given = {name: values for name, values in call.named if values}
     given.update(place(call, parameters))
     for name, values in given.items():
-        if name not in known:
+        if name not in by_name:
             raise PredicateError(call.column, f"{call.name} has no parameter {name}")
-        if len(values) > 1 and not known[name].is_list:
+        if len(values) > 1 and not by_name[name].is_list:
             raise PredicateError(call.column, f"{call.name} takes one value for {name}")
-    missing = [one.name for one in parameters if one.is_required and one.name not in given]
+    required = [parameter.name for parameter in parameters if parameter.is_required]
+    missing = [name for name in required if name not in given]
     if missing:
         raise PredicateError(call.column, f"{call.name} needs a value for {', '.join(missing)}")
     return given
@@ -191,8 +192,8 @@ def _place_at_default(call: PredicateCall, parameters: Sequence[Parameter]) -> P
     """Assign all unnamed values to the default parameter."""
     if not call.values:
         return {}
-    default = next((one for one in parameters if one.is_default), None)
+    default = next((parameter for parameter in parameters if parameter.is_default), None)
     if default is None:
-        names = ", ".join(f"{one.name}=…" for one in parameters)
+        names = ", ".join(f"{named.name}=…" for named in parameters)
         raise PredicateError(call.column, f"{call.name} takes its values by name: {names}")
     return {default.name: call.values}

@@ -141,13 +141,13 @@ class _PredicateParser:
 
     def _parse_argument(self, values: list[str], named: list[tuple[str, tuple[str, ...]]]) -> None:
         start = self._token
-        found = self._parse_value()
+        given = self._parse_value()
         if not self._token.is_mark("="):
-            if not found:
+            if not given:
                 raise PredicateError(start.column, "an empty list needs a name: name={}")
             if named:
                 raise PredicateError(start.column, "a value without name after one with a name")
-            values.extend(found)
+            values.extend(given)
             return
         if start.kind is not TokenKind.WORD or values:
             raise PredicateError(start.column, "a name is expected before '='")
@@ -275,7 +275,8 @@ def tokenize(text: str, words: re.Pattern[str] | None = None) -> list[PredicateT
             PredicateToken(TokenKind.WORD, match[0], column) if special else _read(match, column)
         )
         if token is not None:
-            _reject_glued_quote(token, text, position)
+            if token.kind is TokenKind.WORD and text[position : position + 1] in ("'", '"'):
+                raise PredicateError(position + 1, "a quote cannot start inside a word")
             tokens.append(token)
         if len(tokens) > MAX_TOKENS:
             raise PredicateError(column, f"more than {MAX_TOKENS} tokens")
@@ -297,8 +298,3 @@ def _read(match: re.Match[str], column: int) -> PredicateToken | None:
     if not inner:
         raise PredicateError(column, "a quoted text cannot be empty")
     return PredicateToken(TokenKind.TEXT, Quoted(inner.replace(f"\\{quote}", quote)), column)
-
-
-def _reject_glued_quote(token: PredicateToken, text: str, end: int) -> None:
-    if token.kind is TokenKind.WORD and text[end : end + 1] in ("'", '"'):
-        raise PredicateError(end + 1, "a quote cannot start inside a word")

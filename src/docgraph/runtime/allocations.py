@@ -192,23 +192,23 @@ def _weigh_member(member: tuple[Any, Any]) -> int:
 def _weigh(value: Any) -> int:
     """Return how long the JSON of a value may be; the walk ends when it is more than a slice."""
     pending, size = [value], 0
-    for one in pending:
-        kind = type(one)
+    for item in pending:
+        kind = type(item)
         if kind is str:
-            size += _ESCAPED * len(one) + _SCALAR
+            size += _ESCAPED * len(item) + _SCALAR
         elif kind is dict or kind is list or kind is tuple:
-            size += _SCALAR * (len(one) + 1)
+            size += _SCALAR * (len(item) + 1)
             if size > _SLICE:
                 break
-            pending += one
+            pending += item
             if kind is dict:
-                pending += one.values()
+                pending += item.values()
         elif kind is orjson.Fragment:
             size += MAX_FRAGMENT
-        elif kind is int or kind is float or kind is bool or one is None:
+        elif kind is int or kind is float or kind is bool or item is None:
             size += _SCALAR
         else:
-            size += _OTHER + 2 * (len(one) if hasattr(one, "__len__") else 0)
+            size += _OTHER + 2 * (len(item) if hasattr(item, "__len__") else 0)
         if size > _SLICE:
             break
     return size

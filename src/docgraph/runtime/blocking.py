@@ -139,10 +139,7 @@ class Blocking:
 
 
 def _work(
-    call: Callable[[], Any],
-    loop: asyncio.AbstractEventLoop,
-    lane: Lane,
-    done: asyncio.Future[Any],
+    call: Callable[[], Any], loop: asyncio.AbstractEventLoop, lane: Lane, done: asyncio.Future[Any]
 ) -> None:
     """Call the function, unless the caller has left, and send the result; runs in the thread."""
 

@@ -89,8 +89,13 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
 
     Only the process that created it removes it: a forked child that leaves here removes nothing.
     """
-    parent = parent or _find_parent()
-    _sweep(parent)
+    if parent is None:
+        try:
+            parent = Path(tempfile.gettempdir())
+        except FileNotFoundError:  # a container with a read-only file system has only memory
+            parent = _IN_MEMORY
+    for abandoned in filter(_is_abandoned, parent.glob(f"{PREFIX}*")):
+        shutil.rmtree(abandoned, ignore_errors=True)
     directory, lock = _make(parent)
     owner = os.getpid()
     try:
@@ -109,14 +114,6 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
         os.close(lock)
 
 
-def _find_parent() -> Path:
-    """Return the temporary directory; a container with a read-only file system has only memory."""
-    try:
-        return Path(tempfile.gettempdir())
-    except FileNotFoundError:  # none of those that are usual can be written to
-        return _IN_MEMORY
-
-
 def _make(parent: Path) -> tuple[Path, int]:
     """Create a new directory, and the lock that marks it as in use."""
     try:
@@ -133,12 +130,6 @@ def _lock(directory: Path) -> int:
     fcntl.flock(fd, fcntl.LOCK_EX)
     fresh.rename(directory / "lock")  # a living instance always holds its `lock`
     return fd
-
-
-def _sweep(parent: Path) -> None:
-    for directory in parent.glob(f"{PREFIX}*"):
-        if _is_abandoned(directory):
-            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_abandoned(directory: Path) -> bool:

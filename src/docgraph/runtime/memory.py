@@ -14,7 +14,7 @@ import os
 import resource
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from math import inf
@@ -154,17 +154,15 @@ def read_room(workers: int) -> int | None:
     if limit != resource.RLIM_INFINITY:
         size = int(_read(_STATM).split()[0]) * os.sysconf("SC_PAGESIZE")
         rooms.append(limit - size)
-    limits = [int(text) for text in _read_cgroup_limits() if text.isdecimal()]
+    limits: list[int] = []
+    for file in _find_cgroup_files():  # of the group of this process, and of those around it
+        with suppress(OSError):
+            text = _read(file).strip()
+            if text.isdecimal():  # `max` means none
+                limits.append(int(text))
     if limits:
         rooms.append(min(limits) // workers - read_resident())
     return max(0, min(rooms)) if rooms else None
-
-
-def _read_cgroup_limits() -> Iterator[str]:
-    """Read the limits of this process and of the groups around it; `max` means none."""
-    for file in _find_cgroup_files():
-        with suppress(OSError):
-            yield _read(file).strip()
 
 
 @cache
@@ -182,14 +180,14 @@ def _find_cgroup_files() -> tuple[Path, ...]:
             continue
         root = _CGROUPS / "memory" if is_first else _CGROUPS
         name = "memory.limit_in_bytes" if is_first else "memory.max"
-        own = root / path.lstrip("/")
-        places += [place / name for place in (own, *own.parents) if place.is_relative_to(root)]
-    found: list[Path] = []
+        group = root / path.lstrip("/")
+        places += [place / name for place in (group, *group.parents) if place.is_relative_to(root)]
+    files: list[Path] = []
     for file in places:
         with suppress(OSError):
             _read(file)
-            found.append(file)
-    return tuple(found)
+            files.append(file)
+    return tuple(files)
 
 
 _PART: Final = 3  # of the memory that is left; the rest is for unread answers and everything else

@@ -162,9 +162,9 @@ def _import_lane() -> _LoadResult:
         return _LoadResult(None, _MISSING)
     except ImportError:  # of another system, or damaged
         return _LoadResult(None, "docgraph-native cannot be loaded", is_ignored=True)
-    found = getattr(module, "__version__", "unknown")
-    if found != __version__:
-        reason = f"docgraph-native is {found}, docgraph is {__version__}"
+    version = getattr(module, "__version__", "unknown")
+    if version != __version__:
+        reason = f"docgraph-native is {version}, docgraph is {__version__}"
         return _LoadResult(None, reason, is_ignored=True)
     program = module.Program
     for name in _list_members(NativeBatch):

@@ -31,13 +31,7 @@ _TICK: Final = 1.0  # seconds between two checks for announcements
 _EXPIRY_TICK: Final = 0.25  # seconds between two checks for expired credentials
 _EXPIRY_SECONDS: Final = 3.0  # for which they are checked again if they are still accepted
 _AT_ONCE: Final = 10  # sessions that are authorized at the same time
-CONCERNING: Final[tuple[Generation, ...]] = (
-    "collections",
-    "logins",
-    "rules",
-    "tokens",
-    "users",
-)
+CONCERNING: Final[tuple[Generation, ...]] = ("collections", "logins", "rules", "tokens", "users")
 
 
 class EndableClient(Protocol):
@@ -145,10 +139,11 @@ class Reauthorizer:
     async def reauthorize_due(self) -> None:
         """Authorize the sessions that are due; all of them after an announcement."""
         announced = self.read_announced()
+        oldest = self._clock() - self._interval
         due = [
-            one
-            for one in self.sessions
-            if announced != self._announced or self._clock() - one.authorized_at >= self._interval
+            session
+            for session in self.sessions
+            if announced != self._announced or session.authorized_at <= oldest
         ]
         self._announced = announced
         await self._reauthorize_all(due)

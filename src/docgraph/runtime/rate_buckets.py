@@ -116,20 +116,20 @@ class _BucketTable:
         try:
             number = values.index(tag, 0, ROW_SLOTS)
         except ValueError:
-            number = self._choose_victim(values, first, now)
+            if 0 in values[:ROW_SLOTS]:
+                number = values.index(0)
+            else:  # the fullest bucket without an occupied place
+                number = max(
+                    range(ROW_SLOTS),
+                    key=lambda number: (
+                        not self.count_places(first + number),
+                        self._fill(values, number, now),
+                    ),
+                )
             return _BucketSlot(self, first + number, tag, self.quota.burst, 0, is_own=False)
         held = 0 if self.quota.places is None else self.count_places(first + number)
         level = self._fill(values, number, now)
         return _BucketSlot(self, first + number, tag, level, held, is_own=True)
-
-    def _choose_victim(self, values: tuple[float, ...], first: int, now: float) -> int:
-        """Return a free slot, else the one with the fullest bucket without an occupied place."""
-        if 0 in values[:ROW_SLOTS]:
-            return values.index(0)
-        return max(
-            range(ROW_SLOTS),
-            key=lambda one: (not self.count_places(first + one), self._fill(values, one, now)),
-        )
 
     def write(self, slot: _BucketSlot, now: float) -> None:
         """Assign the slot to the key, with this level."""
@@ -230,7 +230,7 @@ class Buckets:
 
     def acquire(self, claims: Sequence[RateRequest]) -> list[RateResult]:
         """Count a request under all of these quotas, or under none if one of them rejects it."""
-        hashed = [(self._tables[one.quota], self._hash(one.key)) for one in claims]
+        hashed = [(self._tables[claim.quota], self._hash(claim.key)) for claim in claims]
         with self._file.locked():
             now = self._clock()
             shares = [
@@ -272,8 +272,11 @@ class Buckets:
             return RateResult(slot, seconds=missing / rate, refused_by="rate")
         places_left = 0
         if places is not None and not further:
-            if slot.held >= places:
-                self._forget_dead(slot)
+            if slot.held >= places:  # release those of workers that have ended
+                for worker, held in enumerate(slot.table.places_by_worker(slot.number)):
+                    if held and worker != self._worker and not self._presence.is_alive(worker):
+                        self._forget_worker(worker)
+                slot.held = slot.table.count_places(slot.number)
             if slot.held >= places:
                 return RateResult(slot, refused_by="concurrent")
             places_left = places - slot.held - 1
@@ -287,13 +290,6 @@ class Buckets:
         slot.table.write(slot, now)
         if quota.places is not None and not further:
             slot.table.change_places(slot.number, self._worker, 1)
-
-    def _forget_dead(self, slot: _BucketSlot) -> None:
-        """Release the places of workers that have ended."""
-        for worker, held in enumerate(slot.table.places_by_worker(slot.number)):
-            if held and worker != self._worker and not self._presence.is_alive(worker):
-                self._forget_worker(worker)
-        slot.held = slot.table.count_places(slot.number)
 
     def _forget_worker(self, worker: int) -> None:
         for table in self._tables:

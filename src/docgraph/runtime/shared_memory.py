@@ -263,11 +263,7 @@ class WindowCounters:
     """
 
     def __init__(
-        self,
-        path: Path,
-        seconds: float,
-        secret: bytes,
-        clock: Callable[[], float] = elapsed,
+        self, path: Path, seconds: float, secret: bytes, clock: Callable[[], float] = elapsed
     ) -> None:
         self._file = SharedFile(path)
         self._seconds = seconds
@@ -324,7 +320,7 @@ class WindowCounters:
         for offset, slot in row:
             if slot.tag == tag:
                 return offset, slot
-        offset, _ = min(row, key=lambda one: one[1].hits + one[1].hits_before)
+        offset, _ = min(row, key=lambda entry: entry[1].hits + entry[1].hits_before)
         return offset, _CounterSlot(tag, window, 0, 0)
 
     def _read_row(self, row: int, window: int) -> list[tuple[int, _CounterSlot]]:

@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable, Coroutine, Generator
 from math import inf
-from types import TracebackType, coroutine
+from types import coroutine
 from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
@@ -36,12 +36,7 @@ class Timeout:
         self._wheel.add(self)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._wheel.remove(self)
         if (
             self.expired
@@ -111,10 +106,10 @@ class TimeoutWheel:
     def expire(self) -> None:
         """Expire what is late; set the timer for the next timeout, as long as there is one."""
         soon = self._clock() + _TICK
-        for watched in [one for one in self._watched if one.until <= soon]:
+        for watched in [timeout for timeout in self._watched if timeout.until <= soon]:
             self._watched.discard(watched)
             watched.expire()
-        self._set_timer(min((one.until for one in self._watched), default=inf))
+        self._set_timer(min((timeout.until for timeout in self._watched), default=inf))
 
     def _set_timer(self, moment: float) -> None:
         self.close()

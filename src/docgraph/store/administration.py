@@ -20,7 +20,7 @@ from docgraph.store.driver.concerns import choose_concern
 from docgraph.store.driver.malformed import reading_reply
 from docgraph.store.driver.timed_commands import Observed
 from docgraph.store.guard.shield import check_filter_paths, check_path, reject
-from docgraph.store.guard.shown import Paths, Shown, asks_for_hidden, is_shown
+from docgraph.store.guard.shown import Paths, asks_for_hidden, is_shown
 from docgraph.store.guard.stage_checks import check_filter
 from docgraph.store.names import check_database, check_namespace
 from docgraph.store.store import Store
@@ -42,12 +42,12 @@ class Administration:
         """Return the indexes as the database describes them."""
         check_namespace(db, collection)
         command = {"listIndexes": collection, "cursor": {"batchSize": _MAX_INDEXES}}
-        found = await self._commands.fetch(db, command, deadline)
+        indexes = await self._commands.fetch(db, command, deadline)
         with reading_reply():
-            for one in found:
-                Index.read(one)
-                one["name"].encode()
-        return found
+            for index in indexes:
+                Index.read(index)
+                index["name"].encode()
+        return indexes
 
     async def create_index(  # noqa: PLR0913 - the parts of an index
         self,
@@ -133,30 +133,21 @@ def check_index(keys: Mapping[str, Any], options: Mapping[str, Any], hidden: Pat
 def check_index_under(
     permission: Permission, namespace: str, keys: Mapping[str, Any], options: Mapping[str, Any]
 ) -> None:
-    """Reject an index that reveals more than the permission of its author shows."""
-    if permission.namespace == namespace and permission.project_response:
-        _check_shown(keys, options, permission.project_response)
-    if permission.read_filters.get(namespace):
-        _check_blind(keys, options)
+    """Reject an index that reveals more than the permission of its author shows.
 
-
-def _check_shown(keys: Mapping[str, Any], options: Mapping[str, Any], shown: Shown) -> None:
-    condition = options.get("partialFilterExpression")
-    if not all(is_shown(path, shown) for path in _find_paths(keys, options)) or (
-        condition is not None and asks_for_hidden(condition, shown)
-    ):
-        raise reject(_WHAT)
-
-
-def _check_blind(keys: Mapping[str, Any], options: Mapping[str, Any]) -> None:
-    """Reject an index that could fail because of rows that the author cannot see.
-
-    Unique indexes fail on equal values, geo and text indexes on values of another type, and any
+    Under a row filter, that is an index that could fail because of rows that the author cannot see:
+    unique indexes fail on equal values, geo and text indexes on values of another type, and any
     index on two arrays, for which a condition could select the rows.
     """
-    is_plain = all(isinstance(kind, int | float) for kind in keys.values())
-    if not is_plain or options.get("unique") or "partialFilterExpression" in options:
-        raise reject(_WHAT)
+    condition, shown = options.get("partialFilterExpression"), permission.project_response
+    if permission.namespace == namespace and shown:
+        is_hidden = condition is not None and asks_for_hidden(condition, shown)
+        if is_hidden or not all(is_shown(path, shown) for path in _find_paths(keys, options)):
+            raise reject(_WHAT)
+    if permission.read_filters.get(namespace):
+        is_plain = all(isinstance(kind, int | float) for kind in keys.values())
+        if not is_plain or options.get("unique") or "partialFilterExpression" in options:
+            raise reject(_WHAT)
 
 
 def _find_paths(keys: Mapping[str, Any], options: Mapping[str, Any]) -> Iterable[str]:
@@ -183,5 +174,5 @@ def _names_all(projection: Any) -> bool:
     if not isinstance(projection, Mapping) or not projection:
         return False
     # `_id` can be excluded or included in either kind of projection.
-    deciding = [one for key, one in projection.items() if key != "_id" or len(projection) == 1]
-    return all(isinstance(one, int | float) and one for one in deciding)
+    deciding = [flag for key, flag in projection.items() if key != "_id" or len(projection) == 1]
+    return all(isinstance(flag, int | float) and flag for flag in deciding)

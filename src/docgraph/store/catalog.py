@@ -20,12 +20,7 @@ from pymongo import AsyncMongoClient
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import (
-    AnswerTooLarge,
-    DocgraphError,
-    StoreError,
-    TimeLimitExceeded,
-)
+from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, StoreError, TimeLimitExceeded
 from docgraph.runtime import Generations, LoadingCache, LruDict
 from docgraph.store.driver.collection_uuid import FoundCollection, find_collection
 from docgraph.store.driver.command import Commands
@@ -75,9 +70,9 @@ class Catalog:
             self._known.clear()
             self._generation = generation
         key = (db, collection)
-        known = self._known.get(key)
-        if known is not None and known[0] > time.monotonic() and not fresh:
-            return known[1]
+        cached = self._known.get(key)
+        if cached is not None and cached[0] > time.monotonic() and not fresh:
+            return cached[1]
         check_namespace(db, collection)
         found = await _run(
             self._commands,
@@ -94,8 +89,8 @@ class Catalog:
 
     def forget(self, db: str, collection: str, id: bytes | None) -> None:
         """Remove a dropped collection from the cache of all workers, if this one still has it."""
-        known = self._known.get((db, collection))
-        if known is None or known[1].id == id:
+        cached = self._known.get((db, collection))
+        if cached is None or cached[1].id == id:
             self.announce()
 
     async def has_database(self, db: str, deadline: Deadline) -> bool:
@@ -123,8 +118,8 @@ class Catalog:
         check_namespace(db, collection)
         client, preference = self._client, None
         if consistency is not None:
-            known = client.topology_description
-            preference = choose_preference(consistency, client.read_preference, known)
+            topology = client.topology_description
+            preference = choose_preference(consistency, client.read_preference, topology)
         target = client.get_database(db).get_collection(collection, read_preference=preference)
         return await _run(self._commands, db, "count", target.estimated_document_count, deadline)
 
@@ -147,11 +142,7 @@ async def _list_databases(
 
 
 async def _run(
-    commands: Commands,
-    db: str,
-    command: str,
-    work: Callable[..., Awaitable[T]],
-    deadline: Deadline,
+    commands: Commands, db: str, command: str, work: Callable[..., Awaitable[T]], deadline: Deadline
 ) -> T:
     seconds = commands.budget(deadline)
     with Observed(db, {command: ""}) as seen:
@@ -208,17 +199,17 @@ class Inventory:
             "cursor": {"batchSize": _MAX_COLLECTIONS},
         }
         try:
-            found = await self._commands.fetch(db, {**command}, deadline)
+            collections = await self._commands.fetch(db, {**command}, deadline)
         except StoreError:  # listing names needs fewer privileges
-            found = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
-        return sorted(map(_read_listed, found), key=lambda one: one.name)
+            collections = await self._commands.fetch(db, {**command, "nameOnly": True}, deadline)
+        return sorted(map(_read_listed, collections), key=lambda listed: listed.name)
 
     async def describe(self, db: str, name: str, deadline: Deadline) -> Listed | None:
         """Return the collection or view with this name, with its options; None: there is none."""
         check_namespace(db, name)
         command: Document = {"listCollections": 1, "filter": {"name": name}, "cursor": {}}
-        found = await self._commands.fetch(db, command, deadline)
-        return _read_listed(found[0]) if found else None
+        collections = await self._commands.fetch(db, command, deadline)
+        return _read_listed(collections[0]) if collections else None
 
     async def measure(self, db: str, collection: str, deadline: Deadline) -> Measure:
         """Return the size of a collection, from the statistics of the database."""
@@ -226,14 +217,14 @@ class Inventory:
         stages: list[Document] = [{"$collStats": {"storageStats": {}}}]
         command: Document = {"aggregate": collection, "pipeline": stages, "cursor": {}}
         try:
-            found = await self._commands.fetch(db, command, deadline, _LOCAL)
+            replies = await self._commands.fetch(db, command, deadline, _LOCAL)
         except DocgraphError:
             return Measure()  # a view, or a missing privilege
         with reading_reply():
-            stats = [one.get("storageStats", {}) for one in found]
-            documents = sum(int(one.get("count", 0)) for one in stats)
-            size = sum(int(one.get("size", 0)) for one in stats)
-        if any("timeseries" in one for one in stats):
+            shards = [reply.get("storageStats", {}) for reply in replies]
+            documents = sum(int(shard.get("count", 0)) for shard in shards)
+            size = sum(int(shard.get("size", 0)) for shard in shards)
+        if any("timeseries" in shard for shard in shards):
             return Measure()  # it counts buckets
         return Measure(documents, size // documents if documents else 0, size)
 
@@ -291,26 +282,22 @@ class Inventory:
 
 def _read_listed(document: Mapping[str, Any]) -> Listed:
     with reading_reply():
-        return _parse_listed(document)
-
-
-def _parse_listed(document: Mapping[str, Any]) -> Listed:
-    options = document.get("options") or {}
-    schema = (options.get("validator") or {}).get("$jsonSchema") or {}
-    required = schema.get("required") if isinstance(schema, Mapping) else None
-    names = required if isinstance(required, list) else ()
-    series = options.get("timeseries") or {}
-    return Listed(
-        str(document["name"]),
-        str(document.get("type", "collection")),
-        frozenset(name for name in names if isinstance(name, str)),
-        str(options.get("viewOn", "")),
-        tuple(options.get("pipeline", ())),
-        str(series.get("timeField", "")),
-        str(series.get("metaField", "")),
-        bool(options.get("collation")),
-        bool(options.get("capped")),
-    )
+        options = document.get("options") or {}
+        schema = (options.get("validator") or {}).get("$jsonSchema") or {}
+        required = schema.get("required") if isinstance(schema, Mapping) else None
+        names = required if isinstance(required, list) else ()
+        series = options.get("timeseries") or {}
+        return Listed(
+            str(document["name"]),
+            str(document.get("type", "collection")),
+            frozenset(name for name in names if isinstance(name, str)),
+            str(options.get("viewOn", "")),
+            tuple(options.get("pipeline", ())),
+            str(series.get("timeField", "")),
+            str(series.get("metaField", "")),
+            bool(options.get("collation")),
+            bool(options.get("capped")),
+        )
 
 
 _LOAD_MS = 10_000  # all callers share a load, so it has a deadline of its own

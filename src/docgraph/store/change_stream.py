@@ -8,9 +8,8 @@ events themselves (`change_visibility.py`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from types import TracebackType
 from typing import Any
 
 import bson
@@ -19,7 +18,7 @@ from bson.raw_bson import RawBSONDocument
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Stages
 from docgraph.exchange.errors import NotSupported, StoreError, StoreUnavailable
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.lenient_decode import decode_event
@@ -48,7 +47,7 @@ class ChangeEvents:
         commands: Commands,
         db: str,
         collection: str | None,
-        pipeline: Sequence[Mapping[str, Any]],
+        pipeline: Stages,
         *,
         prepare: Callable[[], Awaitable[object]] | None = None,
         **options: Any,
@@ -134,12 +133,7 @@ class ChangeEvents:
         await self.open()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
 

@@ -16,13 +16,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
-from docgraph.exchange.data import Consistency, Document, Stages
+from docgraph.exchange.data import Consistency, Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import (
-    DocgraphError,
-    Overloaded,
-    StoreUnavailable,
-)
+from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import StoreDenied, explain
 from docgraph.store.driver.malformed import reading_reply
@@ -113,17 +109,21 @@ class DocumentPipelines:
         errors: dict[int, Any] = {}
         matched: list[set[int]] = [set() for _ in filters]
         parts = _encode(filters, errors, partial(move_below, part="image"))
-        sent = [_encode_part(n, {"n": n, "image": one}) for n, one in enumerate(documents)]
-        for images in _portions(sent, _room_beside(parts)) or [[]]:
+        sent = [_encode_part(n, {"n": n, "image": image}) for n, image in enumerate(documents)]
+        # Documents may have half of the bytes of a command, or less beside large filters.
+        longest = max((part.size for part in parts), default=0)
+        room = min(_LARGEST_COMMAND // 2, _LARGEST_COMMAND - longest)
+        for images in _portions(sent, room) or [[]]:
             run = partial(self._match, place, filters, images)
-            remaining = [one for one in parts if one.number not in errors]
-            for some in _portions(remaining, _LARGEST_COMMAND - sum(one.size for one in images)):
-                for number, found in (await _isolate(run, some, deadline)).items():
-                    if isinstance(found, DocgraphError):
-                        errors[number] = found
+            remaining = [part for part in parts if part.number not in errors]
+            left = _LARGEST_COMMAND - sum(image.size for image in images)
+            for portion in _portions(remaining, left):
+                for number, result in (await _isolate(run, portion, deadline)).items():
+                    if isinstance(result, DocgraphError):
+                        errors[number] = result
                     else:
-                        matched[number] |= found
-        return [errors.get(n) or frozenset(one) for n, one in enumerate(matched)]
+                        matched[number] |= result
+        return [errors.get(n) or frozenset(positions) for n, positions in enumerate(matched)]
 
     async def run_stages(
         self,
@@ -163,17 +163,18 @@ class DocumentPipelines:
         parts: Sequence[_Part],
         deadline: Deadline,
     ) -> dict[int, frozenset[int]]:
-        if sum(one.size for one in (*images, *parts)) > _LARGEST_COMMAND:  # it is one of each
-            images = [_reduce(one, filters[parts[0].number]) for one in images]
-        facets = {str(one.number): [{"$match": one.raw}, _COLLECT] for one in parts}
+        sizes = [part.size for part in (*images, *parts)]
+        if sum(sizes) > _LARGEST_COMMAND:  # it is one of each
+            images = [_reduce(image, filters[parts[0].number]) for image in images]
+        facets = {str(part.number): [{"$match": part.raw}, _COLLECT] for part in parts}
         rows = await self._fetch(place, images, [{"$facet": facets}], deadline)
-        found = rows[0] if rows else {}  # a router returns nothing for a dropped database
+        groups = rows[0] if rows else {}  # a router returns nothing for a dropped database
         with reading_reply():
             return {
-                one.number: frozenset(
-                    n for group in found.get(str(one.number), ()) for n in group["n"]
+                part.number: frozenset(
+                    n for group in groups.get(str(part.number), ()) for n in group["n"]
                 )
-                for one in parts
+                for part in parts
             }
 
     async def _run(
@@ -184,8 +185,8 @@ class DocumentPipelines:
         parts: Sequence[_Part],
         deadline: Deadline,
     ) -> dict[int, Document | None]:
-        results: dict[int, Document | None] = {one.number: None for one in parts}
-        numbers = {to_bytes(events[one.number]["_id"]): one.number for one in parts}
+        results: dict[int, Document | None] = {part.number: None for part in parts}
+        numbers = {to_bytes(events[part.number]["_id"]): part.number for part in parts}
         for event in await self._fetch(place, parts, stages, deadline):
             id = event.get("_id")
             number = numbers.pop(to_bytes(id), None) if isinstance(id, Mapping) else None
@@ -197,7 +198,7 @@ class DocumentPipelines:
     async def _fetch(
         self, place: _CommandPlace, sent: Sequence[_Part], stages: Stages, deadline: Deadline
     ) -> list[Document]:
-        documents = {"$literal": [one.raw for one in sent]}  # their strings are no expressions
+        documents = {"$literal": [part.raw for part in sent]}  # their strings are no expressions
         has_documents = self._has_documents
         opening = [{_DOCUMENTS: documents}] if has_documents else _produce(documents)
         command: Document = {
@@ -209,7 +210,11 @@ class DocumentPipelines:
         try:
             return await self._commands.fetch(place.db, command, deadline, _LOCAL)
         except DocgraphError as error:
-            if not has_documents or not _needs_collection(error):
+            # The database does not know `$documents`, or does not permit it.
+            cause = error.__cause__
+            is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
+            is_unknown = is_unknown and f"'{_DOCUMENTS}'" in str(cause)
+            if not has_documents or not (is_unknown or isinstance(error, StoreDenied)):
                 raise
             self._commands.waits.forget_denial(str(error.__cause__))
         self._has_documents = False
@@ -227,14 +232,7 @@ def _produce(documents: Document) -> list[Document]:
     ]
 
 
-def _needs_collection(error: DocgraphError) -> bool:
-    """Check if the database does not know `$documents`, or does not permit it."""
-    cause = error.__cause__
-    is_unknown = isinstance(cause, OperationFailure) and cause.code == _UNKNOWN_STAGE
-    return isinstance(error, StoreDenied) or (is_unknown and f"'{_DOCUMENTS}'" in str(cause))
-
-
-def _reduce(image: _Part, filter: Mapping[str, Any]) -> _Part:
+def _reduce(image: _Part, filter: Filter) -> _Part:
     """Return the image with the properties that the filter compares, if these are known."""
     roots = find_roots(filter)
     if roots is None:
@@ -273,12 +271,6 @@ def _portions(parts: Sequence[_Part], room: int) -> list[list[_Part]]:
         portions[-1].append(part)
         left -= part.size
     return portions
-
-
-def _room_beside(filters: Sequence[_Part]) -> int:
-    """Return how many bytes of a command documents may have: half, or less for large filters."""
-    longest = max((one.size for one in filters), default=0)
-    return min(_LARGEST_COMMAND // 2, _LARGEST_COMMAND - longest)
 
 
 async def _isolate(

@@ -16,12 +16,7 @@ from pymongo.errors import OperationFailure
 
 from docgraph.exchange.data import CollectionName, Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import (
-    DocgraphError,
-    Overloaded,
-    StoreUnavailable,
-    TimeLimitExceeded,
-)
+from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
@@ -87,9 +82,9 @@ class CollectionStats:
 
     async def indexes(self, db: str, collection: str) -> tuple[Index, ...] | None:
         """Return the indexes of the collection."""
-        known = self._indexes.peek((db, collection))
-        if known is not None:  # as nearly always
-            return known
+        cached = self._indexes.peek((db, collection))
+        if cached is not None:  # as nearly always
+            return cached
         return await _load_or_none(lambda: self._indexes.get((db, collection), self._load_indexes))
 
     async def collation(
@@ -101,15 +96,15 @@ class CollectionStats:
         deadline, a temporary failure is tried again until then, and raises its error.
         """
         place = (db, collection)
-        known = self._collations.peek(place)
-        if known is None:
+        cached = self._collations.peek(place)
+        if cached is None:
             load = self._load_collation
-            known = await _load_or_none(lambda: self._collations.get(place, load))
-            if known == MISSING:
+            cached = await _load_or_none(lambda: self._collations.get(place, load))
+            if cached == MISSING:
                 self._collations.invalidate(place)  # it may be created at any time
-        if known is None and deadline is not None:
-            known = await self._load_collation(place, deadline)
-        return known
+        if cached is None and deadline is not None:
+            cached = await self._load_collation(place, deadline)
+        return cached
 
     async def sorting_indexes(
         self, place: CollectionName, command: Document
@@ -125,8 +120,8 @@ class CollectionStats:
             except BSONError:
                 return None  # the query will say what is wrong
             key = sha256(encoded).digest() if len(encoded) > _SHORT else encoded
-        if (known := self._sorting.peek(key)) is not None:
-            return known
+        if (cached := self._sorting.peek(key)) is not None:
+            return cached
 
         async def load(_: Hashable) -> frozenset[str] | None:
             names = await self._explain(place, command)
@@ -159,9 +154,9 @@ class CollectionStats:
         chosen: Document = {"name": {"$in": [*collections]}}
         command: Document = {"listCollections": 1, "filter": chosen, "nameOnly": True, "cursor": {}}
         with suppress(DocgraphError):
-            found = await self._commands.fetch(db, command, Deadline.after_ms(_PATIENCE_MS))
+            entries = await self._commands.fetch(db, command, Deadline.after_ms(_PATIENCE_MS))
             with reading_reply():
-                return [one["name"] for one in found]
+                return [entry["name"] for entry in entries]
         return None
 
     def forget(self) -> None:
@@ -178,29 +173,29 @@ class CollectionStats:
     async def _load_count(self, place: CollectionName) -> int | None:
         stages: list[Document] = [{"$collStats": {"count": {}}}]
         command: Document = {"aggregate": place[1], "pipeline": stages, "cursor": {}}
-        found = await self._fetch(place, command)
+        replies = await self._fetch(place, command)
         with reading_reply():
-            return None if found is None else sum(int(one.get("count", 0)) for one in found)
+            return None if replies is None else sum(int(entry.get("count", 0)) for entry in replies)
 
     async def _load_indexes(self, place: CollectionName) -> tuple[Index, ...] | None:
         command: Document = {"listIndexes": place[1], "cursor": {"batchSize": _MAX_INDEXES}}
-        found = await self._fetch(place, command)
-        if found is None:
+        indexes = await self._fetch(place, command)
+        if indexes is None:
             return None
         # The index of `_id` has the collation of the collection.
         with reading_reply():
-            own = next((one.get("collation") for one in found if [*one["key"]] == ["_id"]), None)
-            return tuple(Index.read(one, own) for one in found)
+            by_id = next((index for index in indexes if [*index["key"]] == ["_id"]), {})
+            return tuple(Index.read(index, by_id.get("collation")) for index in indexes)
 
     async def _load_collation(
         self, place: CollectionName, until: Deadline | None = None
     ) -> bytes | None:
         command: Document = {"listCollections": 1, "filter": {"name": place[1]}, "cursor": {}}
-        found = await self._fetch(place, command, until)
-        if not found:
-            return found if found is None else MISSING
+        collections = await self._fetch(place, command, until)
+        if not collections:
+            return collections if collections is None else MISSING
         with reading_reply():
-            options: Document = found[0].get("options") or {}
+            options: Document = collections[0].get("options") or {}
             return encode_bson(collation) if (collation := options.get("collation")) else BY_BYTES
 
     async def _fetch(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC
 from enum import StrEnum
@@ -105,20 +105,16 @@ async def diagnose_rights(
     with translated():
         fault = await log_in(store.client, contact, more)
     if isinstance(fault, Lacking):
-        unreadable = _find_unreadable(fault, more)
+        # Purposes, such as an app, for which every right is missing.
+        missing = {lacking.right for lacking in fault.missing}
+        granted = {right.purpose for right in more if right not in missing}
+        unreadable = sorted({right.purpose for right in more} - granted)
         state = CheckState.WRONG if fault.is_serious or unreadable else CheckState.ADVICE
         found = (
             f"no collection of {unreadable[0]} can be read" if unreadable else "some are missing"
         )
         return Diagnosis("rights", state, found, fault.hint, fault.places)
     return Diagnosis("rights", CheckState.OK, "nothing is missing")
-
-
-def _find_unreadable(fault: Lacking, rights: Iterable[Right]) -> list[str]:
-    """Return the purposes, such as an app, for which every right is missing."""
-    missing = {one.right for one in fault.missing}
-    granted = {one.purpose for one in rights if one not in missing}
-    return sorted({one.purpose for one in rights} - granted)
 
 
 def _check_version(build: Document) -> Diagnosis:
@@ -199,4 +195,4 @@ async def has_index(store: Store, db: str, collection: str, keys: Sequence[str])
     indexes = await store.stats.indexes(db, collection)
     if not indexes:
         return None if indexes is None else True
-    return any([name for name, _ in one.keys] == list(keys) for one in indexes)
+    return any([name for name, _ in index.keys] == list(keys) for index in indexes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Filter, Stages
 from docgraph.exchange.errors import QueryError
 
 MAX_LIMIT = (1 << 31) - 2
@@ -52,12 +52,7 @@ def read_sort(sort: SortArgument | None) -> dict[str, Any]:
 
 
 def build_find(
-    collection: str,
-    filter: Mapping[str, Any],
-    *,
-    limit: int,
-    skip: int = 0,
-    options: Mapping[str, Any],
+    collection: str, filter: Filter, *, limit: int, skip: int = 0, options: Mapping[str, Any]
 ) -> Document:
     """Return the command `find` with the given `options` (projection, sort, hint, comment)."""
     check_limit(limit)
@@ -75,7 +70,7 @@ def build_find(
 
 def build_aggregate(
     collection: str,
-    pipeline: Sequence[Mapping[str, Any]],
+    pipeline: Stages,
     *,
     limit: int,
     allow_disk_use: bool = False,

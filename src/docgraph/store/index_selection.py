@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from bson.regex import Regex
 
-from docgraph.store.order import pinned_paths
+from docgraph.exchange.data import Filter
+from docgraph.store.order import find_alternatives, pinned_paths
 
 IndexKeys = tuple[tuple[str, int], ...]
 
@@ -53,10 +54,10 @@ class Want:
         if len(rest) < len(wanted):
             return False
         directions = set()
-        for (path, direction), (own, own_direction) in zip(wanted, rest, strict=False):
-            if path != own or not isinstance(own_direction, int | float):
+        for (path, direction), (key, key_direction) in zip(wanted, rest, strict=False):
+            if path != key or not isinstance(key_direction, int | float):
                 return False
-            directions.add((direction < 0) == (own_direction < 0))
+            directions.add((direction < 0) == (key_direction < 0))
         if len(directions) > 1:
             return False
         behind = [path for path, _ in rest[len(wanted) :]]
@@ -64,7 +65,7 @@ class Want:
 
 
 def find_wants(
-    filter_: Mapping[str, Any], sort: Mapping[str, Any], find_array: Callable[[str], str | None]
+    filter_: Filter, sort: Mapping[str, Any], find_array: Callable[[str], str | None]
 ) -> list[Want]:
     """Return the indexes, all of which are needed; none if no index could help.
 
@@ -74,18 +75,20 @@ def find_wants(
     want = _find_want(filter_, sort, find_array)
     if want.length and (want.equal or want.ranges or want.sort):
         return [want]
-    branches = next(_find_branches(filter_), [])
-    wants = [_find_want(one, sort, find_array) for one in branches if isinstance(one, Mapping)]
-    return wants if wants and all(one.equal or one.ranges for one in wants) else []
+    branches = next(find_alternatives(filter_), [])
+    wants = [
+        _find_want(branch, sort, find_array) for branch in branches if isinstance(branch, Mapping)
+    ]
+    return wants if wants and all(want.equal or want.ranges for want in wants) else []
 
 
-def _spread(filter_: Mapping[str, Any]) -> dict[str, Any]:
+def _spread(filter_: Filter) -> dict[str, Any]:
     """Return the filter with the conditions on elements on its top level, as an index uses them."""
     spread: dict[str, Any] = {}
     for key, value in filter_.items():
         inner = value.get("$elemMatch") if isinstance(value, Mapping) else None
         if key == "$and" and isinstance(value, list):
-            spread[key] = [_spread(one) if isinstance(one, Mapping) else one for one in value]
+            spread[key] = [_spread(part) if isinstance(part, Mapping) else part for part in value]
         elif isinstance(inner, Mapping) and inner and _COMPARISONS.issuperset(inner):
             spread[key] = inner
         elif isinstance(inner, Mapping) and not any(name.startswith("$") for name in inner):
@@ -96,7 +99,7 @@ def _spread(filter_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _find_want(
-    filter_: Mapping[str, Any], sort: Mapping[str, Any], find_array: Callable[[str], str | None]
+    filter_: Filter, sort: Mapping[str, Any], find_array: Callable[[str], str | None]
 ) -> Want:
     arrays: set[str] = set()
 
@@ -141,12 +144,3 @@ def _is_range(condition: Any) -> bool:
     pattern = condition.get("$regex")
     is_anchored = isinstance(pattern, str) and pattern[:1] == "^" and not condition.get("$options")
     return is_anchored or not _RANGES.isdisjoint(condition)
-
-
-def _find_branches(filter_: Any) -> Iterator[list[Any]]:
-    for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
-        if key == "$or" and isinstance(value, list):
-            yield value
-        elif key == "$and" and isinstance(value, list):
-            for part in value:
-                yield from _find_branches(part)

@@ -46,18 +46,18 @@ class Interceptors:
         self._installed += interceptors
         self._installed.sort(key=lambda interceptor: interceptor.priority)
         self._before_read: list[_InterceptStep[Read]] = [
-            (one, one.before_read) for one in self._standing_at(DataPoint.BEFORE_READ)
+            (plugin, plugin.before_read) for plugin in self._standing_at(DataPoint.BEFORE_READ)
         ]
         self._after_read: list[_InterceptStep[list[Document]]] = [
-            (one, one.after_read) for one in self._standing_at(DataPoint.AFTER_READ)
+            (plugin, plugin.after_read) for plugin in self._standing_at(DataPoint.AFTER_READ)
         ]
         self._before_write: list[_InterceptStep[Write]] = [
-            (one, one.before_write) for one in self._standing_at(DataPoint.BEFORE_WRITE)
+            (plugin, plugin.before_write) for plugin in self._standing_at(DataPoint.BEFORE_WRITE)
         ]
         self._after_write = self._standing_at(DataPoint.AFTER_WRITE)
 
     def _standing_at(self, point: DataPoint) -> list[DataInterceptor]:
-        return [one for one in self._installed if has_method_for(type(one), point)]
+        return [plugin for plugin in self._installed if has_method_for(type(plugin), point)]
 
     def before_read(
         self, exchange: Exchange | None, resource: Resource, read: Read
@@ -72,10 +72,10 @@ class Interceptors:
 
         Return None without `take`, or if one of the interceptors needs all documents together.
         """
-        steps = [one for one, _ in self._after_read if one.resolve(resource)]
-        if take is None or not all(one.takes_portions for one in steps):
+        steps = [plugin for plugin, _ in self._after_read if plugin.resolve(resource)]
+        if take is None or not all(step.takes_portions for step in steps):
             return None
-        if not any(one.changes_read(exchange, resource) for one in steps):
+        if not any(step.changes_read(exchange, resource) for step in steps):
             return take
 
         async def pass_changed(documents: list[Document]) -> None:

@@ -67,10 +67,17 @@ class Mounts:
                 hint="make all of them templates, or none",
             )
         # The longest first; of two with equal length, the one with more literal segments.
-        self._templates.sort(key=lambda one: (-len(one.where), _count_variables(one.where)))
+        self._templates.sort(
+            key=lambda mount: (
+                -len(mount.where),
+                sum(1 for part in mount.where if _VARIABLE.fullmatch(part)),
+            )
+        )
         self._plain = {} if self._templates else _index(parsed)
         self._documents = frozenset(
-            one.where for one in parsed if len(one.what) == _DOCUMENT and not one.is_template
+            mount.where
+            for mount in parsed
+            if len(mount.what) == _DOCUMENT and not mount.is_template
         )
         self._longest = max((len(mount.where) for mount in parsed), default=0)
 
@@ -168,12 +175,12 @@ def find_paths(
     resource: Resource, mounts: Sequence[MongoMount], prefix: str = "/"
 ) -> Iterator[Segments]:
     """Return the paths at which a database or collection is mounted, except those of templates."""
-    own: Segments = tuple(name for name in (resource.db, resource.collection) if name is not None)
+    names: Segments = tuple(name for name in (resource.db, resource.collection) if name is not None)
     base = parse_path(prefix.encode())
     for mount in map(split_mount, mounts):
         depth = len(mount.what)
-        if not mount.is_template and own[:depth] == mount.what:
-            yield (*base, *mount.where, *own[depth:])
+        if not mount.is_template and names[:depth] == mount.what:
+            yield (*base, *mount.where, *names[depth:])
 
 
 def _parse(mount: MongoMount) -> SplitMount:
@@ -202,10 +209,6 @@ def _index(mounts: Sequence[SplitMount]) -> dict[Segments, Segments]:
             )
         table[mount.where] = mount.what
     return table
-
-
-def _count_variables(where: Segments) -> int:
-    return sum(1 for part in where if _VARIABLE.fullmatch(part))
 
 
 def _host_variables(host: str) -> dict[str, str]:

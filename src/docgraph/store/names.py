@@ -127,7 +127,11 @@ def _check_place(db: str | None, collection: str | None) -> None:
         if is_reserved_database(db):
             raise ReservedResource
         _reject_other_case(db)
-        _check_database(db)
+        is_legal = db and _REST_DATABASE_FORBIDS.isdisjoint(db)
+        if not is_legal or len(db.encode()) > _MAX_DATABASE:
+            raise RequestError(
+                "illegal database name: it has 1 to 63 bytes and none of / \\ . ' $, space and NUL"
+            )
     if collection is not None:
         if is_reserved_collection(collection):
             raise ReservedResource
@@ -159,17 +163,6 @@ def check_reserved(collection: str) -> None:
 def is_reserved_id(id: object) -> bool:
     """Check if the id is that of a metadata document."""
     return isinstance(id, str) and (id == METADATA_STORE or id.startswith(f"{METADATA_STORE}."))
-
-
-def _check_database(name: str) -> None:
-    if (
-        not name
-        or not _REST_DATABASE_FORBIDS.isdisjoint(name)
-        or len(name.encode()) > _MAX_DATABASE
-    ):
-        raise RequestError(
-            "illegal database name: it has 1 to 63 bytes and none of / \\ . ' $, space and NUL"
-        )
 
 
 def split_key(key: str) -> FieldPath:
@@ -227,10 +220,10 @@ def walk(value: Any, *, keys: bool = False) -> Iterator[Any]:
     """Return the value and everything inside it, with the keys of objects on request."""
     pending = [value]
     while pending:
-        one = pending.pop()
-        yield one
-        if isinstance(one, Mapping):
-            pending += one if keys else ()
-            pending += one.values()
-        elif isinstance(one, list | tuple):
-            pending += one
+        item = pending.pop()
+        yield item
+        if isinstance(item, Mapping):
+            pending += item if keys else ()
+            pending += item.values()
+        elif isinstance(item, list | tuple):
+            pending += item

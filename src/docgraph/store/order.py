@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pymongo.errors import OperationFailure
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import CollectionName, Document, Filter
 from docgraph.exchange.errors import DocgraphError
 from docgraph.store.collection_stats import CollectionStats, Index
 from docgraph.store.driver.portions import RawTake, Take
@@ -43,7 +43,7 @@ class Order(NamedTuple):
 
 async def find_in_order(
     stats: CollectionStats | None,
-    place: tuple[str, str],
+    place: CollectionName,
     order: Order,
     command: Document,
     send: Callable[[Order, Take | None], Awaitable[list[Document]]],
@@ -62,7 +62,9 @@ async def find_in_order(
         return await send(settled, watched and RawTake.like(watched, watched.take))
     except DocgraphError as error:
         is_begun = watched is not None and watched.is_begun
-        if settled.hint is order.hint or is_begun or not _is_refused(error):
+        cause = error.__cause__
+        is_refused = isinstance(cause, OperationFailure) and cause.code == _BAD_VALUE
+        if settled.hint is order.hint or is_begun or not is_refused:
             raise
     stats.forget()  # the index no longer exists
     return await send(Order(_extend(order.sort), order.hint), take)
@@ -81,7 +83,7 @@ class _Watched:
 
 
 async def _choose_order(
-    stats: CollectionStats, place: tuple[str, str], order: Order, command: Document
+    stats: CollectionStats, place: CollectionName, order: Order, command: Document
 ) -> Order:
     if not has_ties(order.sort):
         return order
@@ -96,11 +98,6 @@ async def _choose_order(
         return Order(_extend(order.sort), order.hint)
     (name, *others) = names
     return order if order.hint or others else Order(order.sort, name)
-
-
-def _is_refused(error: DocgraphError) -> bool:
-    cause = error.__cause__
-    return isinstance(cause, OperationFailure) and cause.code == _BAD_VALUE
 
 
 def has_ties(sort: Sort) -> bool:
@@ -119,11 +116,9 @@ def order_ties(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index] | No
     return _extend(sort)
 
 
-def serves_surely(
-    indexes: Sequence[Index] | None, sort: Mapping[str, Any], filter: Mapping[str, Any]
-) -> bool:
+def serves_surely(indexes: Sequence[Index] | None, sort: Mapping[str, Any], filter: Filter) -> bool:
     """Check if an index begins with the values of the filter, and continues in this order."""
-    if not all(isinstance(one, int | float) for one in sort.values()):
+    if not _has_directions(sort):
         return False
     equal = frozenset(pinned_paths(filter, _EQUAL))
     leading = [index for index in indexes or () if index.keys[0][0] in equal]
@@ -131,10 +126,10 @@ def serves_surely(
 
 
 async def is_served(
-    stats: CollectionStats, place: tuple[str, str], order: Order, filter: Mapping[str, Any]
+    stats: CollectionStats, place: CollectionName, order: Order, filter: Filter
 ) -> bool:
     """Check if the database reads the matching documents in this order without sorting."""
-    if not order.sort or not all(isinstance(one, int | float) for one in order.sort.values()):
+    if not order.sort or not _has_directions(order.sort):
         return False
     indexes = await stats.indexes(*place) or ()
     if order.hint is None and serves_surely(indexes, order.sort, filter):
@@ -155,7 +150,7 @@ def is_ordered_by(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) 
 
 def find_obstacle(sort: Sort, pinned: frozenset[str], indexes: Sequence[Index]) -> Index | None:
     """Return the index that serves the sort, if none would with `_id` at its end."""
-    if not has_ties(sort) or not all(isinstance(one, int | float) for one in sort.values()):
+    if not has_ties(sort) or not _has_directions(sort):
         return None  # no index is in the order of a score
     return _find_obstacle(tuple(sort.items()), pinned, tuple(indexes))
 
@@ -172,7 +167,7 @@ def _find_obstacle(
 
 
 async def advise_index(
-    stats: CollectionStats, place: tuple[str, str], sort: Sort, pinned: frozenset[str]
+    stats: CollectionStats, place: CollectionName, sort: Sort, pinned: frozenset[str]
 ) -> str:
     """Return the index that would order ties of this sort at no cost; empty: none is needed."""
     obstacle = find_obstacle(sort, pinned, await stats.indexes(*place) or ())
@@ -182,6 +177,10 @@ async def advise_index(
     last = list(keys.values())[-1]
     shown = ", ".join(f"{path}: {direction}" for path, direction in {**keys, _ID: last}.items())
     return f"{{{shown}}}"
+
+
+def _has_directions(sort: Sort) -> bool:
+    return all(isinstance(direction, int | float) for direction in sort.values())
 
 
 def _extend(sort: Sort) -> dict[str, Any]:
@@ -216,6 +215,16 @@ def pinned_paths(filter: Any, pinning: frozenset[str] = _PINNING) -> Iterator[st
                 yield from pinned_paths(part, pinning)
         elif key[:1] != "$" and _is_pinning(condition, pinning):
             yield key
+
+
+def find_alternatives(filter: Any) -> Iterator[list[Any]]:
+    """Return the lists of `$or` of a filter, also those in `$and`."""
+    for key, value in filter.items() if isinstance(filter, Mapping) else ():
+        if key == "$or" and isinstance(value, list) and value:
+            yield value
+        elif key == "$and" and isinstance(value, list):
+            for part in value:
+                yield from find_alternatives(part)
 
 
 def _is_pinning(condition: Any, pinning: frozenset[str]) -> bool:

@@ -71,33 +71,29 @@ class Execution:
 def read_execution(reply: Mapping[str, Any]) -> Execution:
     """Parse an `explain` response with `executionStats`, summed over all stages and members."""
     with reading_reply():
-        return _sum_up(reply)
-
-
-def _sum_up(reply: Mapping[str, Any]) -> Execution:
-    totals = list(_find_all(reply, "totalDocsExamined"))
-    planners = [one["queryPlanner"] for one in _find_all(reply, "queryPlanner")]
-    plans = [read_plan({"queryPlanner": one}) for one in planners]
-    joined = [name for one in _find_all(reply, "indexesUsed") for name in one["indexesUsed"]]
-    stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
-    if any(one.get("collectionScans") for one in totals):
-        stages["COLLSCAN"] = None
-    if any(_find_all(reply.get("stages", reply.get("shards")), "$sort")):
-        stages["SORT"] = None
-    indexes = dict.fromkeys([*(name for plan in plans for name in plan.indexes), *joined])
-    is_whole = any(plan.reads_whole_index for plan in plans)
-    last = reply["stages"][-1] if reply.get("stages") else reply.get("executionStats", {})
-    times = (
-        one.get("executionTimeMillis", one.get("executionTimeMillisEstimate", 0))
-        for one in (*totals, last)
-    )
-    return Execution(
-        QueryPlan(tuple(stages), tuple(map(str, indexes)), is_whole),
-        sum(int(one.get("totalKeysExamined", 0)) for one in totals),
-        sum(int(one["totalDocsExamined"]) for one in totals),
-        int(last.get("nReturned", 0)),
-        max(map(int, times), default=0),
-    )
+        totals = list(_find_all(reply, "totalDocsExamined"))
+        planners = [part["queryPlanner"] for part in _find_all(reply, "queryPlanner")]
+        plans = [read_plan({"queryPlanner": planner}) for planner in planners]
+        joined = [name for part in _find_all(reply, "indexesUsed") for name in part["indexesUsed"]]
+        stages = dict.fromkeys(stage for plan in plans for stage in plan.stages)
+        if any(total.get("collectionScans") for total in totals):
+            stages["COLLSCAN"] = None
+        if any(_find_all(reply.get("stages", reply.get("shards")), "$sort")):
+            stages["SORT"] = None
+        indexes = dict.fromkeys([*(name for plan in plans for name in plan.indexes), *joined])
+        is_whole = any(plan.reads_whole_index for plan in plans)
+        last = reply["stages"][-1] if reply.get("stages") else reply.get("executionStats", {})
+        times = (
+            part.get("executionTimeMillis", part.get("executionTimeMillisEstimate", 0))
+            for part in (*totals, last)
+        )
+        return Execution(
+            QueryPlan(tuple(stages), tuple(map(str, indexes)), is_whole),
+            sum(int(total.get("totalKeysExamined", 0)) for total in totals),
+            sum(int(total["totalDocsExamined"]) for total in totals),
+            int(last.get("nReturned", 0)),
+            max(map(int, times), default=0),
+        )
 
 
 def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:
@@ -105,35 +101,35 @@ def _find_all(value: Any, name: str) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping) and name in value:
         yield value
     elif isinstance(value, list | Mapping):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _find_all(one, name)
+        for inner in value.values() if isinstance(value, Mapping) else value:
+            yield from _find_all(inner, name)
 
 
 def read_plan(reply: Mapping[str, Any]) -> QueryPlan:
     """Parse an `explain` response; the plan of one member of a cluster represents all."""
     with reading_reply():
-        found = list(_walk(reply.get("queryPlanner")))
-        stages = dict.fromkeys(str(stage["stage"]) for stage in found)
-        indexes = dict.fromkeys(name for stage in found if (name := _name_index(stage)))
-        is_whole = any(map(_reads_whole_index, found))
+        plan = list(_walk(reply.get("queryPlanner")))
+        stages = dict.fromkeys(str(stage["stage"]) for stage in plan)
+        indexes = dict.fromkeys(
+            str(stage.get("indexName") or "_id_")
+            for stage in plan
+            if stage.get("indexName") or stage["stage"] == "IDHACK"
+        )
+        is_whole = any(map(_reads_whole_index, plan))
         return QueryPlan(tuple(stages), tuple(indexes), is_whole)
-
-
-def _name_index(stage: Mapping[str, Any]) -> str:
-    return str(stage.get("indexName") or ("_id_" if stage["stage"] == "IDHACK" else ""))
 
 
 def _reads_whole_index(stage: Mapping[str, Any]) -> bool:
     bounds = stage.get("indexBounds")
     if stage["stage"] != "IXSCAN" or not isinstance(bounds, Mapping) or not bounds:
         return False
-    return all(list(one) in _WHOLE for one in bounds.values() if isinstance(one, list))
+    return all(list(bound) in _WHOLE for bound in bounds.values() if isinstance(bound, list))
 
 
 def _walk(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, list):
-        for one in value:
-            yield from _walk(one)
+        for item in value:
+            yield from _walk(item)
     elif isinstance(value, Mapping):
         if isinstance(value.get("stage"), str):
             yield value

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from docgraph.exchange.data import Consistency, Document, Keyset, Read, Resource
+from docgraph.exchange.data import Consistency, Document, Filter, Keyset, Read, Resource, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
 from docgraph.store.collection_stats import CollectionStats
@@ -59,12 +59,14 @@ class StoreReads:
 
     def __post_init__(self) -> None:
         self.views = Views(self.commands)
+        # For documents that a `RawTake` has received.
+        self.decode, self.decode_fields = self.commands.decode, self.commands.decode_fields
 
     async def find(  # noqa: PLR0913 - the parts of a query
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         limit: int,
         deadline: Deadline,
@@ -102,11 +104,12 @@ class StoreReads:
             parts = await restrict(stats, shield, place, filter, projection)
         sent: Document = {"check": check, "deadline": deadline, "consistency": consistency}
         fetch: Send = partial(self._fetch, db, **sent, transaction=transaction)
-        known = None if hidden else stats  # the order of an index could reveal hidden properties
+        # The order of an index could reveal hidden properties.
+        order_stats = None if hidden else stats
         send: Callable[[Order, Take | None], Awaitable[list[Document]]]
         if parts.behind:
             query = FencedFind(place, parts, projection, (skip, limit), comment)
-            send = partial(query.run, fetch, known if complete else None)
+            send = partial(query.run, fetch, order_stats if complete else None)
         else:
 
             def send(order: Order, take: Take | None) -> Awaitable[list[Document]]:
@@ -117,7 +120,7 @@ class StoreReads:
 
         if complete and order.sort:
             asked = {"find": collection, "filter": parts.front, "limit": limit}
-            documents = await find_in_order(known, place, order, asked, send, take)
+            documents = await find_in_order(order_stats, place, order, asked, send, take)
         else:
             documents = await send(order, take)
         return strip(documents, hidden) if hidden else documents
@@ -142,23 +145,11 @@ class StoreReads:
 
         return await (send(take) if check is None else check.run(send, take))
 
-    async def decode(
-        self, db: str, collection: str, documents: Sequence[bytes], deadline: Deadline
-    ) -> list[Document]:
-        """Decode documents that a `RawTake` has received."""
-        return await self.commands.decode(db, collection, documents, deadline)
-
-    def decode_fields(
-        self, documents: Sequence[bytes], names: Sequence[str]
-    ) -> Sequence[Document] | None:
-        """Decode these fields of raw documents; None if that is not possible."""
-        return self.commands.decode_fields(documents, names)
-
     async def explain(
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         deadline: Deadline,
         sort: SortArgument | None = None,
@@ -186,7 +177,7 @@ class StoreReads:
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         deadline: Deadline,
         projection: Mapping[str, Any] | None = None,
@@ -218,7 +209,7 @@ class StoreReads:
         self,
         db: str,
         collection: str,
-        pipeline: Sequence[Mapping[str, Any]],
+        pipeline: Stages,
         *,
         limit: int,
         deadline: Deadline,
@@ -237,18 +228,14 @@ class StoreReads:
         check_namespace(db, collection)
         check_pipeline(pipeline, db=db, policy=self.policy)
         shield = self.guard.shield(rows, reveal, self.policy)
-        check = None
+        check, places = None, [(db, collection)]
         if rows:
-            read = [
-                (db, collection),
-                *((one.db, one.collection) for one in find_references(pipeline, db)),
-            ]
-            check = await self.views.check(rows, read, deadline, consistency, comment)
+            places += (reference.place for reference in find_references(pipeline, db))
+            check = await self.views.check(rows, places, deadline, consistency, comment)
         # Nothing is restricted if all collections that it can read are of another database.
         if shield.databases and (self.policy.allow_cross_database or db in shield.databases):
-            place, stats = (db, collection), self.stats
-            await check_collations(stats, shield, place, pipeline, deadline)
-            grounds = await find_grounds(stats, shield, place, pipeline)
+            await check_collations(self.stats, shield, places, deadline)
+            grounds = await find_grounds(self.stats, shield, places, pipeline)
             pipeline = guard_pipeline(pipeline, db, collection, shield, grounds)
         command = build_aggregate(
             collection, pipeline, limit=limit, allow_disk_use=allow_disk_use, comment=comment
@@ -260,7 +247,7 @@ class StoreReads:
         self,
         db: str,
         collection: str,
-        filter: Mapping[str, Any],
+        filter: Filter,
         *,
         limit: int,
         deadline: Deadline,
@@ -361,7 +348,7 @@ class StoreReads:
 
 
 def _add_keyset(
-    filter: Mapping[str, Any], projection: Mapping[str, Any] | None, keyset: Keyset | None
+    filter: Filter, projection: Mapping[str, Any] | None, keyset: Keyset | None
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
     """Add what keyset pagination needs; everything that a caller wrote is checked by now."""
     if keyset is None:

@@ -44,7 +44,8 @@ def mark_repeated(reply: Document, payload: bytes | memoryview, command: Documen
 def mark_document(document: Document, data: bytes | memoryview, paths: ComparedPaths) -> Document:
     """Return the document, marked if one of the compared names occurs twice in it."""
     raw = bytes(data)
-    return AmbiguousDocument(document) if any(is_ambiguous(raw, one) for one in paths) else document
+    is_marked = any(is_ambiguous(raw, path) for path in paths)
+    return AmbiguousDocument(document) if is_marked else document
 
 
 def is_ambiguous(document: Any, path: Sequence[str]) -> bool:
@@ -56,13 +57,13 @@ def is_ambiguous(document: Any, path: Sequence[str]) -> bool:
 
 def find_compared(filter_: Any) -> ComparedPaths:
     """Return the paths that a filter compares with `$in`."""
-    found: list[Sequence[str]] = []
+    paths: list[Sequence[str]] = []
     for key, condition in filter_.items() if isinstance(filter_, Mapping) else ():
         if key == "$and" and isinstance(condition, list | tuple):  # else the database rejects it
-            found += (path for part in condition for path in find_compared(part))
+            paths += (path for part in condition for path in find_compared(part))
         elif key != "_id" and isinstance(condition, Mapping) and "$in" in condition:
-            found.append(key.split("."))
-    return found
+            paths.append(key.split("."))
+    return paths
 
 
 def _count(data: bytes, name: str) -> int:
@@ -80,14 +81,14 @@ def _find_documents(data: bytes) -> Iterator[int]:
 def _is_repeated(data: bytes, start: int, path: Sequence[str]) -> bool:
     """Check if a name of the path occurs twice in the document that begins there."""
     name, *rest = path
-    found = [(kind, value) for own, kind, value in _walk(data, start) if own == name.encode()]
-    if len(found) != 1 or not rest:
-        return len(found) > 1
-    kind, value = found[0]
+    values = [(kind, value) for key, kind, value in _walk(data, start) if key == name.encode()]
+    if len(values) != 1 or not rest:
+        return len(values) > 1
+    kind, value = values[0]
     if kind not in _CONTAINERS:
         return False
-    inner = [(kind, value)] if kind != _ARRAY else [one[1:] for one in _walk(data, value)]
-    return any(_is_repeated(data, one, rest) for kind, one in inner if kind in _CONTAINERS)
+    inner = [(kind, value)] if kind != _ARRAY else [entry[1:] for entry in _walk(data, value)]
+    return any(_is_repeated(data, place, rest) for kind, place in inner if kind in _CONTAINERS)
 
 
 def _walk(data: bytes, start: int) -> Iterator[tuple[bytes, int, int]]:

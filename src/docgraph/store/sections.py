@@ -53,8 +53,7 @@ class MClient(Section, frozen=True):
         ),
     ] = None
     command_ceiling_ms: Annotated[
-        Milliseconds,
-        Meta(description="longest time of one database command; 0 means no ceiling"),
+        Milliseconds, Meta(description="longest time of one database command; 0 means no ceiling")
     ] = 300_000
     max_pool_size: Annotated[
         int,
@@ -85,8 +84,7 @@ class MClient(Section, frozen=True):
         int, Meta(description="time between two checks of the servers", ge=500, le=600_000)
     ] = 2000
     server_selection_timeout_ms: Annotated[
-        int,
-        Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000),
+        int, Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000)
     ] = 15_000
     uuid_representation: Annotated[
         Literal["standard", "java-legacy", "csharp-legacy", "python-legacy"],
@@ -190,8 +188,7 @@ class AggregationSecurity(Section, frozen=True):
         bool, Meta(description="whether `$lookup` and its like may reach other databases")
     ] = msgspec.field(name="allowCrossDatabaseOperations", default=False)
     allow_java_script_execution: Annotated[
-        bool,
-        Meta(description="understood and without effect: JavaScript is refused always"),
+        bool, Meta(description="understood and without effect: JavaScript is refused always")
     ] = msgspec.field(name="allowJavaScriptExecution", default=False)
 
     def give_advice(self, view: View) -> Iterator[Problem]:

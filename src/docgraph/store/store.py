@@ -76,6 +76,8 @@ class Store:
         self._availability = Availability(
             client, self.waits, self.contact, stream_client=stream_client
         )
+        # Decides which failures of background work are caused by a fault of the database.
+        self.outage: Outage = self._availability
         self._commands = Commands(client, ceiling_ms=ceiling_ms, waits=self.waits)
         self._stream_commands = Commands(
             self.stream_client, ceiling_ms=ceiling_ms, waits=self.waits
@@ -94,6 +96,8 @@ class Store:
         self.streams = StoreStreams(
             self.stream_client, self.policy, self.guard, self._stream_commands
         )
+        self.available, self.contacted = self._availability.wait, self._availability.wait_known
+        self.was_pool_busy = self._commands.was_pool_busy
         # For plugins.
         self.find, self.find_one = self.reads.find, self.reads.find_one
         self.aggregate, self.count = self.reads.aggregate, self.reads.count
@@ -121,23 +125,10 @@ class Store:
         self._commands.close()
         self._stream_commands.close()
 
-    async def available(self) -> None:
-        """Wait until the database has answered for the first time."""
-        await self._availability.wait()
-
-    async def contacted(self) -> bool:
-        """Wait until it is known whether the database accepts our login, and return that."""
-        return await self._availability.wait_known()
-
     @property
     def fault(self) -> Fault | None:
         """What prevents the use of the database, as far as it is known."""
         return self._availability.fault
-
-    @property
-    def outage(self) -> Outage:
-        """Decides which failures of background work are caused by a fault of the database."""
-        return self._availability
 
     @property
     def is_available(self) -> bool:
@@ -152,20 +143,17 @@ class Store:
     @property
     def election(self) -> ObjectId | None:
         """The election of the primary that reads are sent to; see `PrimaryState`."""
-        known = self.client.topology_description
-        if self._elected[0] is not known:
-            primaries = [one for one in known.server_descriptions().values() if one.is_writable]
-            self._elected = (known, primaries[0].election_id if primaries else None)
+        topology = self.client.topology_description
+        if self._elected[0] is not topology:
+            servers = topology.server_descriptions().values()
+            primaries = [server for server in servers if server.is_writable]
+            self._elected = (topology, primaries[0].election_id if primaries else None)
         return self._elected[1]
-
-    def was_pool_busy(self, since: float) -> bool:
-        """Return whether all connections are in use, or a read has waited for one since then."""
-        return self._commands.was_pool_busy(since)
 
     @property
     def max_connections(self) -> int:
         """The most connections that this process opens to a server of the database; 0: no limit."""
-        sizes = [find_pool_size(one) for one in self._clients]
+        sizes = [find_pool_size(client) for client in self._clients]
         return sum(sizes) if all(sizes) else 0
 
     def count_connections(self, workers: int) -> int:
@@ -274,9 +262,7 @@ class DatabaseClock:
     """
 
     def __init__(
-        self,
-        measure: Callable[[], float] = elapsed,
-        time_of_day: Callable[[], float] = time.time,
+        self, measure: Callable[[], float] = elapsed, time_of_day: Callable[[], float] = time.time
     ) -> None:
         self._measure = measure
         self._time_of_day = time_of_day
@@ -315,8 +301,8 @@ class DatabaseClock:
         """
         error = (answered - asked) / 2
         offset = time - (asked + answered) / 2
-        known = self._find_error(answered)
-        if known is None or error <= known or abs(offset - self._offset) > error + known:
+        current = self._find_error(answered)
+        if current is None or error <= current or abs(offset - self._offset) > error + current:
             self._offset, self._error, self._read_at = offset, error, answered
         self._compare()
 

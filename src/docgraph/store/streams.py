@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from bson import ObjectId, Timestamp
 from bson.raw_bson import RawBSONDocument
 
-from docgraph.exchange.data import Document, Stages
+from docgraph.exchange.data import Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
     DocgraphError,
@@ -61,7 +61,7 @@ _PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 class StreamView:
     """What restricts the events of one reader: its row filter, and stages that hide properties."""
 
-    row: Mapping[str, Any] | None
+    row: Filter | None
     hiding: tuple[Document, ...]
     hidden: Paths
 
@@ -139,7 +139,7 @@ class StoreStreams:
         collection: str,
         pipeline: Stages,
         *,
-        row: Mapping[str, Any] | None = None,
+        row: Filter | None = None,
         shown: Shown | None = None,
         before: bool = False,
     ) -> StreamView:
@@ -160,7 +160,7 @@ class StoreStreams:
         collection: str,
         *,
         match: Sequence[Mapping[str, Any]] = (),
-        row: Mapping[str, Any] | None = None,
+        row: Filter | None = None,
         images: bool = False,
         resume_after: Mapping[str, Any] | None = None,
         is_past: bool = False,
@@ -242,8 +242,8 @@ class StoreStreams:
         """
         reply = await self._send_admin({"hello": 1})
         with reading_reply():
-            found = reply.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
-        return found if isinstance(found, Timestamp) else None
+            time = reply.get("lastWrite", {}).get("majorityOpTime", {}).get("ts")
+        return time if isinstance(time, Timestamp) else None
 
     async def has_happened(self, token: Mapping[str, Any]) -> bool:
         """Return whether the time in a resume token has come, by the clock of the database."""
@@ -264,9 +264,9 @@ class StoreStreams:
 
         The answer is cached for a moment: thousands of open streams ask again and again.
         """
-        known = self._images.get((db, collection))
-        if known is not None and known[0] > monotonic():
-            return known[1]
+        cached = self._images.get((db, collection))
+        if cached is not None and cached[0] > monotonic():
+            return cached[1]
         return await self._find_images(db, collection, deadline)
 
     async def _find_images(self, db: str, collection: str, deadline: Deadline) -> bool:
@@ -334,11 +334,11 @@ class StoreStreams:
 
         with Observed(db, {"listCollections": ""}) as seen:
             seconds = self.commands.budget(deadline)
-            found = await self.commands.within(seconds, read, deadline)
-        if not found:
+            collections = await self.commands.within(seconds, read, deadline)
+        if not collections:
             raise NotFound("the collection does not exist")
         with reading_reply():
-            options: Mapping[str, Any] = found[0].get("options", {})
+            options: Mapping[str, Any] = collections[0].get("options", {})
             options.get("collation")
         return options
 

@@ -77,7 +77,9 @@ class Done:
 
 
 class OpenTransaction(Transaction):
-    """A transaction in progress."""
+    """A transaction in progress; `is_open`: no part of it has failed."""
+
+    is_open = True
 
     def __init__(self, client: DriverClient, session: AsyncClientSession) -> None:
         self.session = session
@@ -86,7 +88,6 @@ class OpenTransaction(Transaction):
         self.done: list[Done] = []
         self.is_concluding = False  # its commit is being sent, whether or not the caller waits
         self.is_left = False  # the caller no longer waits: the concluding task also closes it
-        self._has_failed = False
 
     async def begin(self) -> None:
         """Start the first attempt, or the next one.
@@ -95,21 +96,12 @@ class OpenTransaction(Transaction):
         which is still open if its commit failed in between: with another session, the next attempt
         would conflict with it.
         """
-        self.done, self._has_failed = [], False
+        self.done, self.is_open = [], True
         await self.session.start_transaction(
             read_concern=ReadConcern("snapshot"),
             write_concern=pymongo.WriteConcern(MAJORITY),
             read_preference=ReadPreference.PRIMARY,
         )
-
-    @property
-    def is_open(self) -> bool:
-        """Whether no part of it has failed."""
-        return not self._has_failed
-
-    def end(self) -> None:
-        """Mark it as failed: nothing of it will be stored."""
-        self._has_failed = True
 
     def record(
         self, resource: Resource, write: Write, result: WriteResult, exchange: Exchange | None
@@ -137,7 +129,7 @@ class OpenTransaction(Transaction):
         try:
             yield
         except DocgraphError as error:
-            self.end()
+            self.is_open = False
             if isinstance(error, CollectionGone):
                 raise
             if _has_label(error, _TRANSIENT):
@@ -152,8 +144,8 @@ def is_usable(transaction: Transaction | None) -> TypeGuard[OpenTransaction]:
 
 def check_transactions(client: DriverClient) -> None:
     """Reject with 501 if the database is known to have no transactions."""
-    known = client.topology_description.server_descriptions().values()
-    if any(one.server_type == SERVER_TYPE.Standalone for one in known):
+    servers = client.topology_description.server_descriptions().values()
+    if any(server.server_type == SERVER_TYPE.Standalone for server in servers):
         raise NotSupported(
             "transactions need a replica set or a sharded cluster",
             hint="turn the server into a replica set; one of a single member is enough",
@@ -185,9 +177,7 @@ async def fetch_in(
 
     If `take` is given, it receives them, and none are returned.
     """
-    seconds = commands.budget(deadline)
-    if seconds is not None:
-        command["maxTimeMS"] = max(1, int(seconds * 1000))
+    seconds = commands.limit(command, deadline)
     database, session = commands.client.get_database(db), transaction.session
 
     async def read() -> Document:
@@ -227,22 +217,16 @@ async def commit(transaction: OpenTransaction, commands: Commands) -> None:
             cause = error.__cause__ or cause
             if _has_label(error, _TRANSIENT):
                 raise TryAgain(error.message, hint=error.hint) from cause
-            may_be_done = may_be_done or _may_be_done(error)
+            # The cause may also be a `TimeoutError`.
+            is_lost = isinstance(error.__cause__, WriteConcernError | ConnectionFailure | OSError)
+            is_unknown = _has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)
+            may_be_done = may_be_done or is_lost or is_unknown
             if not may_be_done:
                 raise
     raise OutcomeUnknown(
         "the database did not tell the outcome: all of it may be done, or nothing",
         hint="read what you have written before you write it again",
     ) from cause
-
-
-def _may_be_done(error: DocgraphError) -> bool:
-    """Check if the transaction may be committed although its commit failed like this."""
-    match error.__cause__:
-        case WriteConcernError() | ConnectionFailure() | OSError():  # also `TimeoutError`
-            return True
-        case _:
-            return _has_label(error, _UNKNOWN) or isinstance(error, TimeLimitExceeded)
 
 
 def is_conflict(error: DocgraphError) -> bool:

@@ -100,7 +100,7 @@ class Trials:
         No stored document is read: stages are parsed, or run over synthetic documents. A trial that
         the database does not finish raises an error: it decides nothing.
         """
-        tried = [number for number, one in enumerate(stages) if _can_be_tried(one, place[0])]
+        tried = [number for number, stage in enumerate(stages) if _can_be_tried(stage, place[0])]
         suspected = {number for number in tried if has_key(stages[number], _FIRST)}
         usual = [number for number in tried if number not in suspected]
         for start in range(0, len(usual), _TRIED_TOGETHER):

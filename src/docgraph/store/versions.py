@@ -86,29 +86,29 @@ class Versions:
 
     async def read(self) -> int:
         """Return the current version: 0 before the first write."""
-        found = await self._store.reads.find_one(
+        document = await self._store.reads.find_one(
             self._db,
             VERSION_STORE,
             {"_id": self._collection},
             projection={"version": 1},
             deadline=Deadline.after_ms(_LOOK_MS),
         )
-        return _number(found or {})
+        return _number(document or {})
 
     async def find_served(self, seconds: int = _RECENT_SECONDS) -> list[Served]:
         """Return what the instances serve that were seen within the last `seconds`."""
         recent = _filter_notes(_is_younger(seconds))
-        found = await self._store.reads.aggregate(
+        results = await self._store.reads.aggregate(
             self._db,
             VERSION_STORE,
             [{"$match": {"_id": self._collection}}, {"$project": {"recent": recent}}],
             limit=1,
             deadline=Deadline.after_ms(_LOOK_MS),
         )
-        notes = found[0]["recent"] if found else []
+        notes = results[0]["recent"] if results else []
         return [
-            Served(one["instance"], str(one.get("host")), _number(one, "process"), _number(one))
-            for one in notes
+            Served(note["instance"], str(note.get("host")), _number(note, "process"), _number(note))
+            for note in notes
         ]
 
     async def await_served(
@@ -123,16 +123,16 @@ class Versions:
         """
         wanted = await self.read()
         served = await self.find_served()
-        running = {one.instance for one in served}
+        running = {instance.instance for instance in served}
         end = clock() + PATIENCE
-        while any(one.version < wanted for one in served) and clock() < end:
+        while any(instance.version < wanted for instance in served) and clock() < end:
             await sleep(_PAUSE)
             # A hanging instance was not seen recently, and must still be named.
-            found = await self.find_served(_KEPT_SECONDS)
-            served = [one for one in found if one.instance in running]
+            seen = await self.find_served(_KEPT_SECONDS)
+            served = [instance for instance in seen if instance.instance in running]
         return Spread(
-            [one for one in served if one.version >= wanted],
-            [one for one in served if one.version < wanted],
+            [instance for instance in served if instance.version >= wanted],
+            [instance for instance in served if instance.version < wanted],
         )
 
     async def record(self, instance: Instance, version: int) -> None:
@@ -205,7 +205,8 @@ class VersionFollower:
     async def poll(self) -> None:
         """Load a new version, if there is one; record what is served if that is due."""
         await self._try("look", self._follow)
-        if self._served is not None and self._is_note_due():
+        is_due = self._noted is None or elapsed() - self._noted >= _RECORD_EVERY
+        if self._served is not None and self._is_recorded and is_due:
             await self._try("note", self._record)
 
     async def close(self) -> None:
@@ -225,11 +226,6 @@ class VersionFollower:
         self._is_known = True  # also if this is cancelled: the write continues
         self._noted = elapsed()  # also if it fails, so that it is not repeated in vain every second
         await self._versions.record(self._instance, self._served)
-
-    def _is_note_due(self) -> bool:
-        return self._is_recorded and (
-            self._noted is None or elapsed() - self._noted >= _RECORD_EVERY
-        )
 
     async def _try(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run the work; report a failure once, not every second."""

@@ -88,7 +88,7 @@ class ViewDefinition(NamedTuple):
         source, stages = options.get("viewOn"), options.get("pipeline", [])
         if not isinstance(source, str) or not source:
             raise QueryError("the view has no source")
-        references = [(one.db, one.collection) for one in find_references(stages, db)]
+        references = [reference.place for reference in find_references(stages, db)]
         encoded = encode_bson({"viewOn": source, "pipeline": stages})
         return cls(encoded, tuple(dict.fromkeys([(db, source), *references])))
 
@@ -131,8 +131,8 @@ class Views:
 
     def find_recent(self, place: CollectionName, preference: str | None) -> ViewDefinition | None:
         """Return a definition that was read a moment ago, or None."""
-        known = self._recent.get((preference, place))
-        return known[1] if known is not None and known[0] > elapsed() else None
+        recent = self._recent.get((preference, place))
+        return recent[1] if recent is not None and recent[0] > elapsed() else None
 
     async def load(
         self, places: list[CollectionName], deadline: Deadline, preference: str | None
@@ -141,7 +141,7 @@ class Views:
 
         A view on the buckets of a time series is not listed: a name that is missing may be one.
         """
-        found: DefinitionsByName = {}
+        definitions: DefinitionsByName = {}
 
         async def describe(db: str, wanted: Document) -> list[Document]:
             cursor = {"batchSize": len(places) + 1}
@@ -150,24 +150,25 @@ class Views:
             return await self._commands.fetch(db, command, deadline, consistency)
 
         for db in dict.fromkeys(db for db, _ in places):
-            names = {name for one, name in places if one == db}
+            names = {name for other, name in places if other == db}
             described = await describe(db, {"name": {"$in": [*names]}})
             with reading_reply():
                 listed = {
-                    name: ViewDefinition.read(db, one)
-                    for one in described
-                    if (name := str(one["name"])) in names  # also if the response is malformed
+                    name: ViewDefinition.read(db, entry)
+                    for entry in described
+                    if (name := str(entry["name"])) in names  # also if the response is malformed
                 }
             if missing := names - listed.keys():
                 series = await describe(db, {"type": "timeseries"})
                 with reading_reply():
-                    hidden = ViewDefinition(sources=tuple((db, str(one["name"])) for one in series))
+                    sources = tuple((db, str(entry["name"])) for entry in series)
+                    hidden = ViewDefinition(sources=sources)
                 listed |= dict.fromkeys(missing, hidden)
-            found |= {(db, name): definition for name, definition in listed.items()}
+            definitions |= {(db, name): definition for name, definition in listed.items()}
         until = elapsed() + _SECONDS
-        for place, definition in found.items():
+        for place, definition in definitions.items():
             self._recent.put((preference, place), (until, definition))
-        return found
+        return definitions
 
 
 def find_suspects(rows: Rows | None, places: Iterable[CollectionName]) -> list[CollectionName]:
@@ -248,7 +249,7 @@ class ViewCheck:
                 await take(documents)
 
         try:
-            found = await send(take and RawTake.like(pass_confirmed, take))
+            results = await send(take and RawTake.like(pass_confirmed, take))
         except _PASSING:
             raise
         except DocgraphError:
@@ -257,7 +258,7 @@ class ViewCheck:
             raise
         if not is_confirmed:
             await self.confirm()
-        return found
+        return results
 
     async def confirm(self) -> None:
         """Raise an error unless the definitions are still the same."""
@@ -283,31 +284,33 @@ class ViewCheck:
         return await self._views.load(places, self._deadline, self._preference)
 
     async def _load_recent(self, places: list[CollectionName]) -> DefinitionsByName:
-        known = {one: self._views.find_recent(one, self._preference) for one in places}
-        found = {place: one for place, one in known.items() if one is not None}
-        missing = [place for place in places if place not in found]
-        return found | (await self._load(missing) if missing else {})
+        recent = {name: self._views.find_recent(name, self._preference) for name in places}
+        definitions = {
+            place: definition for place, definition in recent.items() if definition is not None
+        }
+        missing = [place for place in places if place not in definitions]
+        return definitions | (await self._load(missing) if missing else {})
 
     async def _trace(self, load: _Load) -> DefinitionsByName:
         """Return the definitions of the suspects, and of all that they read."""
-        found: DefinitionsByName = {}
+        definitions: DefinitionsByName = {}
         pending = self._suspects
         for _ in range(_MAX_DEPTH + 1):
-            pending = [one for one in dict.fromkeys(pending) if one not in found]
+            pending = [name for name in dict.fromkeys(pending) if name not in definitions]
             if not pending:
-                return found
-            if len(found) + len(pending) > _MAX_SOURCES:
+                return definitions
+            if len(definitions) + len(pending) > _MAX_SOURCES:
                 break
-            found |= await load(pending)
-            pending = [source for one in pending for source in found[one].sources]
+            definitions |= await load(pending)
+            pending = [source for name in pending for source in definitions[name].sources]
         raise QueryError("too many views read each other")
 
     def _find_sources(self, place: CollectionName) -> list[CollectionName]:
-        found: dict[CollectionName, None] = {}
+        sources: dict[CollectionName, None] = {}
         pending = [*self._known[place].sources]
         while pending:
-            one = pending.pop()
-            if one not in found:
-                found[one] = None
-                pending += self._known[one].sources
-        return [*found]
+            source = pending.pop()
+            if source not in sources:
+                sources[source] = None
+                pending += self._known[source].sources
+        return [*sources]

@@ -93,7 +93,7 @@ async def execute_in(
     with Observed(db, {str(write.kind): collection}) as seen, transaction.watched():
         result = await commands.within(seconds, run, deadline, writing=True)
     if result.failures:
-        transaction.end()
+        transaction.is_open = False
     return result
 
 
@@ -110,7 +110,13 @@ async def execute(
     seconds = commands.budget(deadline)
 
     async def run() -> WriteResult:
-        target = _target(commands, db, collection, _MAJORITY if majority else write.concern)
+        client, concern = commands.client, _MAJORITY if majority else write.concern
+        target = client.get_database(db).get_collection(
+            collection,
+            write_concern=None
+            if concern is None
+            else choose_concern(concern, client.topology_description),
+        )
         # Writes have no option for the time on the server; the driver derives it from this.
         with pymongo.timeout(seconds):
             async with pinned(commands.client, write.collection_id) as session:
@@ -150,18 +156,6 @@ def may_be_written(error: DocgraphError, write: Write) -> bool:
             return _is_outcome_unknown(error)
 
 
-def _target(
-    commands: Commands, db: str, collection: str, concern: WriteConcern | None
-) -> AsyncCollection[Document]:
-    client = commands.client
-    return client.get_database(db).get_collection(
-        collection,
-        write_concern=None
-        if concern is None
-        else choose_concern(concern, client.topology_description),
-    )
-
-
 def updates_of(write: Write) -> Document | list[Document] | None:
     """Return the operators or the pipeline of an update, as the driver expects it."""
     return list(write.pipeline) if write.pipeline is not None else write.update
@@ -191,7 +185,10 @@ async def _insert(
     target: AsyncCollection[Document], write: Write, session: DriverSession, comment: Comment
 ) -> WriteResult:
     # As a copy: the caller's own document is not changed.
-    documents = [one if "_id" in one else {"_id": ObjectId(), **one} for one in write.documents]
+    documents = [
+        document if "_id" in document else {"_id": ObjectId(), **document}
+        for document in write.documents
+    ]
     ids = [document["_id"] for document in documents]
     if len(documents) == 1 and write.ordered:
         await target.insert_one(documents[0], session=session, comment=comment)
@@ -254,8 +251,8 @@ def _find_replaced(document: Document, write: Write) -> Mapping[str, Any]:
         return write.filter
     if "_id" not in document:
         raise QueryError("a replacement needs an _id or a filter")
-    own = {"_id": document["_id"]}
-    return {"$and": [own, write.filter]} if write.filter else own
+    by_id = {"_id": document["_id"]}
+    return {"$and": [by_id, write.filter]} if write.filter else by_id
 
 
 async def _replace_many(
@@ -280,11 +277,7 @@ async def _update(
 ) -> WriteResult:
     run = target.update_many if write.many else target.update_one
     result = await run(
-        write.filter,
-        updates_of(write) or {},
-        upsert=write.upsert,
-        session=session,
-        comment=comment,
+        write.filter, updates_of(write) or {}, upsert=write.upsert, session=session, comment=comment
     )
     return _changed(result)
 
@@ -306,10 +299,7 @@ async def _create(
     options: dict[str, Any] = {"comment": comment} if comment else {}
     try:
         await target.database.create_collection(
-            target.name,
-            check_exists=False,
-            write_concern=target.write_concern,
-            **options,
+            target.name, check_exists=False, write_concern=target.write_concern, **options
         )
     except OperationFailure as error:
         if error.code != _EXISTS:
@@ -349,12 +339,12 @@ def _failures(error: BulkWriteError) -> tuple[WriteFailure, ...]:
     if not failed or is_collection_gone(error):
         raise error
     with reading_reply():
-        return tuple(_fail(one["index"], one.get("code"), one.get("errmsg", "")) for one in failed)
-
-
-def _fail(index: int, code: int | None, text: str) -> WriteFailure:
-    reason = explain(code, text)
-    return WriteFailure(index, reason.message, reason.status, code)
+        failures = []
+        for failure in failed:
+            code = failure.get("code")
+            reason = explain(code, failure.get("errmsg", ""))
+            failures.append(WriteFailure(failure["index"], reason.message, reason.status, code))
+        return tuple(failures)
 
 
 def _find_warnings(error: BulkWriteError) -> tuple[str, ...]:
@@ -373,7 +363,7 @@ def _done(ids: Sequence[Any], failures: Sequence[WriteFailure], ordered: bool) -
 
 def _bulk_result(details: Mapping[str, Any], failures: tuple[WriteFailure, ...]) -> WriteResult:
     with reading_reply():
-        upserted = tuple(one["_id"] for one in details.get("upserted", ()))
+        upserted = tuple(entry["_id"] for entry in details.get("upserted", ()))
     return WriteResult(
         upserted=upserted,
         matched=details.get("nMatched", 0),

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from pymongo import IndexModel
 
-from docgraph.exchange.data import Resource, Write, WriteKind, WriteResult
+from docgraph.exchange.data import CollectionName, Resource, Write, WriteKind, WriteResult
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, OutcomeUnknown
 from docgraph.exchange.exchange import Exchange, Transaction, transaction_of
@@ -82,7 +82,11 @@ class StoreWrites:
         write = await self._admit(resource, write, exchange, reveal)
         transaction = transaction_of(exchange)
         if isinstance(transaction, OpenTransaction):
-            return await self._write_in(transaction, resource, write, deadline, exchange)
+            place = place_of(resource)
+            result = await execute_in(transaction, self.commands, *place, write, deadline=deadline)
+            result = _with_warnings(result, write)
+            transaction.record(resource, write, result, exchange)
+            return result
         await await_server(self.commands, deadline)
         name = f"{write.kind} {resource.db}.{resource.collection}"
         return await self.finish(
@@ -123,7 +127,12 @@ class StoreWrites:
             )
         except DocgraphError as error:
             if may_be_written(error, write):
-                await self._notify_uncertain(resource, write, exchange)
+                uncertain = WriteResult(uncertain=True)
+                try:
+                    await self.interceptors.after_write(exchange, resource, write, uncertain)
+                except Exception as failure:  # the caller gets the result of the write itself
+                    name = f"after {write.kind} {resource.db}.{resource.collection}"
+                    emit(UnattendedFailed(name, failure))
             raise
         return await self.interceptors.after_write(
             exchange, resource, write, _with_warnings(result, write)
@@ -140,15 +149,6 @@ class StoreWrites:
             # Answers that were read through a view depend on its sources, whatever they are.
             whole = (db,) if write.kind in _WHOLE else ()
             self.on_written((f"{db}.{collection}", *whole))
-
-    async def _notify_uncertain(
-        self, resource: Resource, write: Write, exchange: Exchange | None
-    ) -> None:
-        uncertain = WriteResult(uncertain=True)
-        try:
-            await self.interceptors.after_write(exchange, resource, write, uncertain)
-        except Exception as error:  # the caller gets the result of the write itself
-            emit(UnattendedFailed(f"after {write.kind} {resource.db}.{resource.collection}", error))
 
     async def rehearse(
         self, resource: Resource, write: Write, *, exchange: Exchange | None = None
@@ -189,14 +189,14 @@ class StoreWrites:
             await _create_index(commands, namespace, index, deadline)
             return
         with Observed(db, {"listCollections": ""}) as seen:
-            found = await commands.within(
+            existing = await commands.within(
                 commands.budget(deadline),
                 lambda: find_collection(commands.client, db, collection, seen.comment),
             )
-        if found is None:
+        if existing is None:
             return
         with suppress(CollectionGone):  # dropped in between: there is nothing to index
-            await _create_index(commands, namespace, index, deadline, found.id)
+            await _create_index(commands, namespace, index, deadline, existing.id)
 
     async def check_transactions(self, deadline: Deadline) -> None:
         """Reject with 501 if the database has no transactions."""
@@ -234,20 +234,6 @@ class StoreWrites:
                     raise give_up(last) from last.__cause__
                 await asyncio.sleep(pause)
 
-    async def _write_in(
-        self,
-        transaction: OpenTransaction,
-        resource: Resource,
-        write: Write,
-        deadline: Deadline,
-        exchange: Exchange | None,
-    ) -> WriteResult:
-        place = place_of(resource)
-        result = await execute_in(transaction, self.commands, *place, write, deadline=deadline)
-        result = _with_warnings(result, write)
-        transaction.record(resource, write, result, exchange)
-        return result
-
     async def _conclude(self, transaction: OpenTransaction) -> None:
         """Commit, and notify the followers of the writes, even if the caller was cancelled."""
         transaction.is_concluding = True
@@ -257,25 +243,24 @@ class StoreWrites:
             await self._notify(transaction.done, uncertain=True)
             raise
         finally:
-            self.on_written({".".join(place_of(one.resource)) for one in transaction.done})
-            transaction.end()
-            transaction.is_concluding = False
+            self.on_written({".".join(place_of(done.resource)) for done in transaction.done})
+            transaction.is_open = transaction.is_concluding = False
             if transaction.is_left:
                 await transaction.close()
         await self._notify(transaction.done)
 
-    async def _notify(self, done: Iterable[Done], *, uncertain: bool = False) -> None:
+    async def _notify(self, writes: Iterable[Done], *, uncertain: bool = False) -> None:
         """Notify about each write in its own context; run follow-up work that many share once."""
         gathering = AfterCommit()
         first: Exception | None = None
-        for one in done:
-            gathering.enter(one.context)
-            if one.exchange is not None:
-                one.exchange.transaction = None  # their own writes are applied now
-            result = WriteResult(uncertain=True) if uncertain else one.result
-            follow = self.interceptors.after_write(one.exchange, one.resource, one.write, result)
+        for done in writes:
+            gathering.enter(done.context)
+            if done.exchange is not None:
+                done.exchange.transaction = None  # their own writes are applied now
+            result = WriteResult(uncertain=True) if uncertain else done.result
+            follow = self.interceptors.after_write(done.exchange, done.resource, done.write, result)
             try:
-                await asyncio.create_task(follow, context=one.context)
+                await asyncio.create_task(follow, context=done.context)
             except Exception as error:  # the others are notified nevertheless, then it is raised
                 first = first or error
         try:
@@ -297,7 +282,7 @@ def _with_warnings(result: WriteResult, write: Write) -> WriteResult:
 
 async def _create_index(
     commands: Commands,
-    namespace: tuple[str, str],
+    namespace: CollectionName,
     index: IndexModel,
     deadline: Deadline,
     collection_id: bytes | None = None,

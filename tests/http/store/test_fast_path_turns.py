@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 
 import pytest
 from pymongo import ReadPreference
@@ -16,6 +17,7 @@ from docgraph.store.driver.client import build_client
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.lanes import NO_WAIT, ReadCost, Wait
+from docgraph.store.driver.waiting import WaitingCommand
 from docgraph.store.sections import MClient
 from tests.http.harness import Mongo, failing
 from tests.http.store.test_abandoned_reads import running, waiting
@@ -96,7 +98,7 @@ async def test_a_read_that_gets_no_connection_in_time_is_told(
 @asynccontextmanager
 async def another_trial(path: FastPath) -> AsyncIterator[None]:
     """A second read of unknown cost, which wants the turn of the first."""
-    server = await path._select(ReadPreference.PRIMARY, "find")
+    server = await path._find_server(ReadPreference.PRIMARY, {"find": "items"})
     lanes, cost = path._find_lanes(server.pool), ReadCost(is_point=False)
     assert await lanes.begin_trial(cost, NO_WAIT, is_first=False)
     try:
@@ -144,7 +146,10 @@ async def test_the_waits_of_the_writes_of_a_request_add_up(mongo_uri: str) -> No
     async with build_client(MClient(), joined(mongo_uri, "maxPoolSize=1")) as client:
         commands, patience = Commands(client, ceiling_ms=0), Patience(60.0)
         deadline = Deadline(patience=patience)
-        with commands.waits.bounding(client, None, lambda: True, Deadline(), writing=True):
+        write = partial(
+            WaitingCommand, commands.waits, client, None, lambda: True, Deadline(), is_write=True
+        )
+        with write():
             waiting = asyncio.create_task(commands.await_connection(deadline))
             await asyncio.sleep(0)
             assert not waiting.done()
@@ -152,10 +157,7 @@ async def test_the_waits_of_the_writes_of_a_request_add_up(mongo_uri: str) -> No
         assert patience.left < 60
 
         patience.left = 0.0
-        with (
-            commands.waits.bounding(client, None, lambda: True, Deadline(), writing=True),
-            pytest.raises(PoolExhausted),
-        ):
+        with write(), pytest.raises(PoolExhausted):
             await commands.await_connection(deadline)
         assert patience.left <= 0
 

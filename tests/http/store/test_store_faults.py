@@ -176,7 +176,7 @@ async def test_commands_under_way_end_when_the_database_goes_away_for_good(
         read = asyncio.create_task(
             distant.find(database, "posts", {}, limit=1, deadline=Deadline.never())
         )
-        await until(lambda: distant.waits.count(distant.client) == 2)
+        await until(lambda: len(distant.waits.entries.get(id(distant.client), ())) == 2)
         await proxy.close()
 
         async with asyncio.timeout(30):
@@ -236,7 +236,7 @@ async def test_write_does_not_wait_for_a_connection_until_its_ceiling(
         slow = asyncio.create_task(
             store.find(database, "posts", {}, limit=1, deadline=Deadline.never())
         )
-        await until(lambda: store.waits.count(store.client) == 1)
+        await until(lambda: len(store.waits.entries.get(id(store.client), ())) == 1)
 
         with pytest.raises(StoreUnavailable, match="no connection"):
             await store.write(posts, INSERT, deadline=Deadline.never())

@@ -9,9 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
-from docgraph.exchange.errors import StoreUnavailable
 from docgraph.observe.engine_events import StreamStageFailed
 from docgraph.store.change_stream import ChangeEvents
+from docgraph.store.driver.waiting import Waits
 from tests.http.harness import UNREACHABLE, Document, eventually, failing, listening
 from tests.http.rest_harness import Api
 from tests.http.stream_harness import SSE, Refused
@@ -136,13 +136,12 @@ async def test_a_database_without_change_streams_is_501_with_a_hint(server: Api,
 async def test_nobody_waits_for_a_database_that_is_known_to_be_away(
     server: Api, by: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def reject() -> None:
-        raise StoreUnavailable("the database cannot be reached")
-
+    away = Waits()
+    away.is_away = True
     commands = server.service.app.store.streams.commands
     assert (await server.get("/things")).status == 200  # what is known of it is in memory now
     with monkeypatch.context() as patch:
-        patch.setattr(commands, "_reject_if_away", reject)
+        patch.setattr(commands, "waits", away)
         refused = await refusal(server, by=by)
     assert (refused.status, refused.json["code"]) == (500, "database-unavailable")
 

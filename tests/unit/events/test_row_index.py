@@ -144,13 +144,13 @@ def test_a_condition_that_all_filters_share_does_not_make_all_of_them_candidates
     for number in range(1000):
         index.add(number, {"kind": "message", "tenant": number % 4, "to": f"user{number}"})
     evaluated: list[Any] = []
-    is_met = row_index._All.is_met
+    is_met = row_index._Combined.is_met
 
     def record(one: Any, reached: Any) -> bool:
         evaluated.append(one)
         return is_met(one, reached)
 
-    monkeypatch.setattr(row_index._All, "is_met", record)
+    monkeypatch.setattr(row_index._Combined, "is_met", record)
 
     assert index.match({"kind": "message", "tenant": 3, "to": "user7"}) == {7}
     assert len(evaluated) < 10

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import pymongo
 from pymongo.asynchronous.mongo_client import AsyncMongoClient
@@ -25,10 +25,8 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange.data import Document
 from docgraph.observe import emit
 from docgraph.observe.events import UnattendedFailed
+from docgraph.store.driver.driver_internals import ServerMode
 from docgraph.store.driver.errors import DRIVER_ERRORS
-
-if TYPE_CHECKING:
-    from docgraph.store.driver.driver_internals import ServerMode
 
 _LOOKS: Final = 2  # the first may run before the command that was just sent
 _PAUSE_SECONDS: Final = 0.3
@@ -96,25 +94,20 @@ class AbandonedReads:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _end(self, marks: list[str], preference: ServerMode) -> None:
-        try:
-            with pymongo.timeout(_TIMEOUT_SECONDS):
-                for operation in await self._find(marks, preference):
-                    await self._client.admin.command(
-                        {"killOp": 1, "op": operation}, read_preference=preference
-                    )
-        except DRIVER_ERRORS as error:
-            self._is_off = isinstance(error, OperationFailure) and error.code in _NEVER
-            emit(UnattendedFailed("end abandoned reads", error))
-
-    async def _find(self, marks: list[str], preference: ServerMode) -> list[Any]:
-        """Return the operations of our own user with these marks."""
-        named = {"$in": marks}
-        places = [f"{one}.comment.{_MARK}" for one in ("command", "cursor.originatingCommand")]
+        """Kill the operations of our own user with these marks."""
+        places = [f"{part}.comment.{_MARK}" for part in ("command", "cursor.originatingCommand")]
         stages: list[Document] = [
             {"$currentOp": {}},
-            {"$match": {"$or": [{place: named} for place in places]}},
+            {"$match": {"$or": [{place: {"$in": marks}} for place in places]}},
             {"$project": {"opid": 1}},
         ]
         admin = self._client.get_database("admin", read_preference=preference)
-        cursor = await admin.aggregate(stages)
-        return [operation["opid"] for operation in await cursor.to_list()]
+        try:
+            with pymongo.timeout(_TIMEOUT_SECONDS):
+                cursor = await admin.aggregate(stages)
+                for operation in await cursor.to_list():
+                    kill = {"killOp": 1, "op": operation["opid"]}
+                    await admin.command(kill, read_preference=preference)
+        except DRIVER_ERRORS as error:
+            self._is_off = isinstance(error, OperationFailure) and error.code in _NEVER
+            emit(UnattendedFailed("end abandoned reads", error))

@@ -21,18 +21,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
+from pymongo.topology_description import TopologyDescription
 
 from docgraph.exchange.errors import StoreError
 from docgraph.observe import emit
-from docgraph.observe.events import (
-    ConnectionsUsed,
-    DatabaseFound,
-    ElectionAwaited,
-    RightsGranted,
-)
+from docgraph.observe.events import ConnectionsUsed, DatabaseFound, ElectionAwaited, RightsGranted
 from docgraph.runtime import Tasks, cancel_until_over
 from docgraph.store.driver.client import DriverClient
 from docgraph.store.driver.connection_status import (
@@ -49,9 +44,6 @@ from docgraph.store.driver.errors import AUTHENTICATION_FAILED, DRIVER_ERRORS, S
 from docgraph.store.driver.fast_path import find_pool_size
 from docgraph.store.driver.login import log_in, read_version
 from docgraph.store.driver.waiting import Election, Waits
-
-if TYPE_CHECKING:
-    from pymongo.topology_description import TopologyDescription
 
 _FIRST_LOOK = 0.01  # seconds until the next check; doubled each time …
 _INTERVAL = 0.2  # … up to this
@@ -175,43 +167,32 @@ class Availability:
             else:
                 self._check_topology(self._client.topology_description)
             self._record_absence(self._client.topology_description)
-            self._record_connections()
-            self._record_election()
+            for name, client in self._clients.items():
+                used = count_used_connections(client)
+                if self._used.get(name) != used:
+                    self._used[name] = used
+                    emit(ConnectionsUsed(name, used, find_pool_size(client)))
+            if self.is_electing != self._was_electing:
+                self._was_electing = not self._was_electing
+                emit(ElectionAwaited(self._was_electing))
             await self._sleep(pause)
             pause = min(2 * pause, _INTERVAL)
 
-    def _record_connections(self) -> None:
-        """Report how many connections are in use, if that has changed."""
-        for name, client in self._clients.items():
-            used = count_used_connections(client)
-            if self._used.get(name) != used:
-                self._used[name] = used
-                emit(ConnectionsUsed(name, used, find_pool_size(client)))
-
-    def _record_election(self) -> None:
-        """Report the begin and the end of an election that requests wait for."""
-        if self.is_electing != self._was_electing:
-            self._was_electing = not self._was_electing
-            emit(ElectionAwaited(self._was_electing))
-
-    def _check_topology(self, known: TopologyDescription) -> None:
+    def _check_topology(self, topology: TopologyDescription) -> None:
         if self._waits.is_refused:
             return  # a server that rejects our login is as good as none
-        if known.has_writable_server():
-            if self._is_admitted and len(self._waits.denied) == self._denied:
+        if topology.has_writable_server():
+            is_checked = self._is_admitted and len(self._waits.denied) == self._denied
+            if is_checked:
                 self._report(None)
-            self._check_login()
-        elif _is_refusing(known):
+            # Check our privileges if they are not known, or known to be incomplete.
+            if not is_checked or self._lacking is not None:
+                self._try_login(_LOGIN_SECONDS if self._is_admitted else 0)
+        elif _is_refusing(topology):
             self._waits.is_refused = True
-        elif reason := find_reason(known, self._contact, was_there=self._first.is_set()):
+        elif reason := find_reason(topology, self._contact, was_there=self._first.is_set()):
             self._is_admitted = False
             self._report(Lost(self._contact, *reason))
-
-    def _check_login(self) -> None:
-        """Check our privileges if they are not known, or known to be incomplete."""
-        is_new = not self._is_admitted or len(self._waits.denied) != self._denied
-        if is_new or self._lacking is not None:
-            self._try_login(_LOGIN_SECONDS if self._is_admitted else 0)
 
     def _report(self, absence: Lost | Refused | None) -> None:
         """Report a change, and only a change."""
@@ -244,10 +225,10 @@ class Availability:
         self._news.set()
         self._news = asyncio.Event()
 
-    def _record_absence(self, known: TopologyDescription) -> None:
+    def _record_absence(self, topology: TopologyDescription) -> None:
         now = self._clock()
         is_refused = self._waits.is_refused
-        if not is_refused and not _has_lost_all(known):
+        if not is_refused and not _has_lost_all(topology):
             self._gone_at = None
         elif self._gone_at is None:
             # A database that never accepted our login will not do so within a second.
@@ -293,22 +274,21 @@ class Availability:
             return
         self._is_admitted, self._denied = True, denied
         self._gone_at, self._waits.is_away = None, False  # whatever else the driver has seen
-        self._check_topology(
-            self._client.topology_description
-        )  # waiting work need not wait for the next check
+        # Waiting work need not wait for the next check.
+        self._check_topology(self._client.topology_description)
         self._report_lacking(fault if isinstance(fault, Lacking) else None)
 
 
-def _is_refusing(known: TopologyDescription) -> bool:
+def _is_refusing(topology: TopologyDescription) -> bool:
     """Check if the driver has given up a server because it rejected our login."""
-    errors = (one.error for one in known.server_descriptions().values())
+    errors = (server.error for server in topology.server_descriptions().values())
     return any(
         isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED
         for error in errors
     )
 
 
-def _has_lost_all(known: TopologyDescription) -> bool:
+def _has_lost_all(topology: TopologyDescription) -> bool:
     """Check if each member was tried and none was reached."""
-    servers = known.server_descriptions().values()
-    return all(one.error is not None and not one.is_server_type_known for one in servers)
+    servers = topology.server_descriptions().values()
+    return all(server.error is not None and not server.is_server_type_known for server in servers)

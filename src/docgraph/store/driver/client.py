@@ -16,7 +16,7 @@ import asyncio
 import warnings
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 import pymongo
@@ -28,12 +28,9 @@ from pymongo.errors import NetworkTimeout, PyMongoError
 from docgraph import __version__
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import StartupError
-from docgraph.store.driver.driver_internals import fix_waiting
+from docgraph.store.driver.driver_internals import ServerMode, fix_waiting
 from docgraph.store.driver.waiting import Election
 from docgraph.store.sections import CONNECTION_STRING_FORM, MClient
-
-if TYPE_CHECKING:
-    from docgraph.store.driver.driver_internals import ServerMode
 
 DriverClient = AsyncMongoClient[Document]
 
@@ -73,8 +70,7 @@ def build_client(
         # The driver's messages may contain pieces of the password, so none of them is shown.
         except (PyMongoError, UserWarning, ValueError, TypeError, OSError):
             raise StartupError(
-                "mclient.connection-string cannot be used",
-                hint=CONNECTION_STRING_FORM,
+                "mclient.connection-string cannot be used", hint=CONNECTION_STRING_FORM
             ) from None
 
 
@@ -84,7 +80,7 @@ async def close_client(client: DriverClient) -> None:
     Otherwise the driver would wait for the server as long as for any command.
     """
     servers = client.topology_description.server_descriptions().values()
-    if any(one.is_server_type_known for one in servers):
+    if any(server.is_server_type_known for server in servers):
         with suppress(TimeoutError):
             async with asyncio.timeout(_FAREWELL_SECONDS):
                 await client.close()
@@ -115,7 +111,18 @@ class BlockingPing:
         """
         try:
             if self._client is None:
-                self._client = self._build_client()
+                self._client = MongoClient(
+                    self._connection_string,
+                    maxPoolSize=1,
+                    minPoolSize=0,
+                    # Monitors hear of a new primary from the set itself: probes report it without
+                    # a delay.
+                    heartbeatFrequencyMS=_HEARTBEAT_MS,
+                    appname="docgraph-probes",
+                    serverSelectionTimeoutMS=self._milliseconds,
+                    connectTimeoutMS=self._milliseconds,
+                    socketTimeoutMS=self._milliseconds,
+                )
             if not self._election.is_awaited(self._client.topology_description):
                 try:
                     self._send(self._client, self._client.read_preference)
@@ -137,19 +144,6 @@ class BlockingPing:
         """Close the connection."""
         if self._client is not None:
             self._client.close()
-
-    def _build_client(self) -> MongoClient[Document]:
-        return MongoClient(
-            self._connection_string,
-            maxPoolSize=1,
-            minPoolSize=0,
-            # Monitors hear of a new primary from the set itself: probes report it without a delay.
-            heartbeatFrequencyMS=_HEARTBEAT_MS,
-            appname="docgraph-probes",
-            serverSelectionTimeoutMS=self._milliseconds,
-            connectTimeoutMS=self._milliseconds,
-            socketTimeoutMS=self._milliseconds,
-        )
 
 
 def find_longest_wait(section: MClient, connection_string: str, wait_ms: int) -> float:

@@ -42,9 +42,9 @@ async def find_collection(
 ) -> FoundCollection | None:
     """Return the collection or view with this name; None if it does not exist."""
     cursor = await client.get_database(db).list_collections(filter={"name": name}, comment=comment)
-    found = await cursor.to_list()
+    collections = await cursor.to_list()
     with reading_reply():
-        return FoundCollection(found[0].get("info", {}).get("uuid")) if found else None
+        return FoundCollection(collections[0].get("info", {}).get("uuid")) if collections else None
 
 
 @asynccontextmanager

@@ -35,11 +35,11 @@ from pymongo.errors import AutoReconnect, OperationFailure, PyMongoError
 
 from docgraph.exchange.data import Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import AnswerTooLarge, DocgraphError, PoolExhausted, TimeLimitExceeded
+from docgraph.exchange.errors import AnswerTooLarge, PoolExhausted, TimeLimitExceeded
 from docgraph.runtime.native import find_native
 from docgraph.store.driver.abandoned import AbandonedReads
 from docgraph.store.driver.concerns import choose_preference
-from docgraph.store.driver.driver_internals import has_free_connection
+from docgraph.store.driver.driver_internals import ServerMode, has_free_connection
 from docgraph.store.driver.errors import (
     AUTHENTICATION_FAILED,
     DRIVER_ERRORS,
@@ -60,15 +60,13 @@ from docgraph.store.driver.malformed import (
     translated,
 )
 from docgraph.store.driver.portions import LARGE, OneField, RawBatch, RawTake, Take, hand_over
+from docgraph.store.driver.retryable import is_worth_another_try
 from docgraph.store.driver.timed_commands import Observed
-from docgraph.store.driver.waiting import Waits
+from docgraph.store.driver.waiting import WaitingCommand, Waits
 from docgraph.store.repeated_names import find_compared, mark_repeated
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.server import Server
-
-    from docgraph.store.driver.driver_internals import ServerMode
-from docgraph.store.driver.retryable import is_worth_another_try
 
 T = TypeVar("T")
 
@@ -128,9 +126,7 @@ class Commands:
         """
         self._abandoned.mark(command)
         with Observed(db, command) as seen:
-            seconds = self.budget(deadline)
-            if seconds is not None:
-                command["maxTimeMS"] = max(1, int(seconds * 1000))
+            seconds = self.limit(command, deadline)
             if self._read_concern:
                 command["readConcern"] = self._read_concern
             preference = self._read_preference
@@ -196,6 +192,13 @@ class Commands:
             return left or self._ceiling
         return min(left, self._ceiling)
 
+    def limit(self, command: Document, deadline: Deadline) -> float | None:
+        """Add the time limit to a command; return it in seconds."""
+        seconds = self.budget(deadline)
+        if seconds is not None:
+            command["maxTimeMS"] = max(1, int(seconds * 1000))
+        return seconds
+
     async def within(
         self,
         seconds: float | None,
@@ -209,41 +212,39 @@ class Commands:
 
         The patience of the deadline bounds how long the work waits for a server.
         """
-        self._reject_if_away()
+        if self.waits.is_away:
+            raise explain(AUTHENTICATION_FAILED) if self.waits.is_refused else unreachable()
         limit = None if seconds is None else seconds + _GRACE
         has_server = partial(self.has_server, writing=writing, preference=preference)
-        bound = self.waits.bounding(self.client, limit, has_server, deadline, writing=writing)
+        bound = WaitingCommand(
+            self.waits, self.client, limit, has_server, deadline, is_write=writing
+        )
         try:
             with bound:
                 return await work()
         except DRIVER_ERRORS as error:
-            # The server's time limit has passed if at most the grace period is left of ours.
+            # The driver's own timeout (of the pool, …) is that of the work if at most the grace
+            # period is left of ours.
             is_close = bound.until - time.monotonic() < 2 * _GRACE
-            if bound.expired or (_is_timeout(error) and is_close):
-                raise self._explain_timeout(writing, preference) from error
-            raise self._translate(error) from error
+            if bound.expired or (is_close and isinstance(error, PyMongoError) and error.timeout):
+                is_reachable = not self.waits.is_away and has_server()
+                raise (out_of_time() if is_reachable else unreachable()) from error
+            if isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED:
+                self.waits.is_refused = True
+            if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
+                self.waits.record_denial(str(error))
+            raise translate(error) from error
         except Exception as error:
             if not is_unread_by_driver(error):
                 raise
             raise invalid_response() from error
 
-    def _reject_if_away(self) -> None:
-        if self.waits.is_away:
-            raise explain(AUTHENTICATION_FAILED) if self.waits.is_refused else unreachable()
-
-    def _translate(self, error: BaseException) -> DocgraphError:
-        if isinstance(error, OperationFailure) and error.code == AUTHENTICATION_FAILED:
-            self.waits.is_refused = True
-        if isinstance(error, OperationFailure) and error.code == UNAUTHORIZED:
-            self.waits.record_denial(str(error))
-        return translate(error)
-
     def has_server(self, *, writing: bool, preference: ServerMode | None = None) -> bool:
         """Check if a server that accepts such commands is known."""
-        known = self.client.topology_description
+        topology = self.client.topology_description
         if writing:
-            return known.has_writable_server()
-        return known.has_readable_server(preference or self._read_preference)
+            return topology.has_writable_server()
+        return topology.has_readable_server(preference or self._read_preference)
 
     async def await_connection(self, deadline: Deadline) -> None:
         """Wait until a connection is free for a write; reads that wait for a turn have none."""
@@ -263,12 +264,6 @@ class Commands:
         """Return whether a command lacks a connection, or a read has since that time."""
         has_waited = self._fast_path is not None and self._fast_path.has_waited(since)
         return has_waited or not has_free_connection(self.client)
-
-    def _explain_timeout(self, writing: bool, preference: ServerMode | None) -> DocgraphError:
-        """Return the timeout error: the work took too long, or there was no server."""
-        if self.waits.is_away or not self.has_server(writing=writing, preference=preference):
-            return unreachable()
-        return out_of_time()
 
     async def ping(
         self,
@@ -295,21 +290,18 @@ class Commands:
         """Return the time of day of the server that accepts writes."""
         database = self._database("admin")
         reply: Document = await self.within(
-            seconds,
-            lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY),
+            seconds, lambda: database.command({"hello": 1}, read_preference=ReadPreference.PRIMARY)
         )
         with reading_reply():
-            found: datetime = reply["localTime"]
-            found.replace(tzinfo=UTC).timestamp()
-        return found
+            time_of_day: datetime = reply["localTime"]
+            time_of_day.replace(tzinfo=UTC).timestamp()
+        return time_of_day
 
     async def read_snapshot_time(self, db: str, collection: str, deadline: Deadline) -> Any:
         """Return a cluster time that the primary can read at: not before any confirmed write."""
         command: Document = {"find": collection, "filter": {"_id": {"$in": []}}, "limit": 1}
         command |= {"singleBatch": True, "readConcern": {"level": "snapshot"}}
-        seconds = self.budget(deadline)
-        if seconds is not None:
-            command["maxTimeMS"] = max(1, int(seconds * 1000))
+        seconds = self.limit(command, deadline)
         database, primary = self._database(db), ReadPreference.PRIMARY
         with Observed(db, command):
             reply = await self.within(
@@ -322,11 +314,8 @@ class Commands:
         self, db: str, command: Document, deadline: Deadline, verbosity: str = "queryPlanner"
     ) -> Document:
         """Return the plan of a read command; with `executionStats` the database executes it."""
-        seconds = self.budget(deadline)
         explain: Document = {"explain": dict(command), "verbosity": verbosity}
-        if seconds is not None:
-            explain["maxTimeMS"] = max(1, int(seconds * 1000))
-        preference = self._read_preference
+        seconds, preference = self.limit(explain, deadline), self._read_preference
         with Observed(db, {"explain": next(iter(command.values()))}) as seen:
             if seen.comment is not None:
                 explain["comment"] = seen.comment
@@ -358,7 +347,9 @@ class Commands:
             return await read_on(
                 *place, command, preference, cursor=cursor, take=take, deadline=wait.deadline
             )
-        await _close(database, preference, cursor)
+        collection = cursor["ns"].partition(".")[2]  # `aggregate: 1` names none
+        closing = {"killCursors": collection, "cursors": [cursor["id"]]}
+        await database.command(closing, read_preference=preference)
         if one_batch:
             raise AnswerTooLarge("the answer exceeds 16 MiB")
         del reply, cursor  # they are large
@@ -397,25 +388,11 @@ class Commands:
         )
         if not find_compared(command.get("filter")):
             with suppress(InvalidBSON):  # the driver adds to the command: a copy each time
-                found: Document = await send(dict(command), codec_options=self._options)
-                check_reply(found, command)
-                return found
+                decoded: Document = await send(dict(command), codec_options=self._options)
+                check_reply(decoded, command)
+                return decoded
         raw: Any = await send(dict(command), codec_options=self._raw_options)
         reply: Document = decode_reply(raw.raw, self._options, database.name, command)
         check_reply(reply, command)
         mark_repeated(reply, raw.raw, command)
         return reply
-
-
-async def _close(
-    database: AsyncDatabase[Document], preference: ServerMode, cursor: Document
-) -> None:
-    collection = cursor["ns"].partition(".")[2]  # `aggregate: 1` names none
-    await database.command(
-        {"killCursors": collection, "cursors": [cursor["id"]]}, read_preference=preference
-    )
-
-
-def _is_timeout(error: BaseException) -> bool:
-    """Check if the driver gave up because of a timeout, its own (of the pool, …) or ours."""
-    return isinstance(error, PyMongoError) and error.timeout

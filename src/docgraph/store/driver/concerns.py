@@ -6,7 +6,7 @@ more servers must confirm than exist.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pymongo
 from pymongo import ReadPreference
@@ -15,9 +15,7 @@ from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.data import Consistency, WriteConcern
 from docgraph.exchange.errors import QueryError
-
-if TYPE_CHECKING:
-    from docgraph.store.driver.driver_internals import ServerMode
+from docgraph.store.driver.driver_internals import ServerMode
 
 MAJORITY: Final = "majority"
 _LINEARIZABLE: Final = "linearizable"
@@ -59,25 +57,26 @@ def choose_preference(
     return preference
 
 
-def _lacks_secondary(known: TopologyDescription, is_asked: bool) -> bool:
+def _lacks_secondary(topology: TopologyDescription, is_asked: bool) -> bool:
     """Check if servers are known, and no secondary is among them.
 
     A standalone server, or one with a direct connection, always answers the driver; a caller who
     requests a secondary gets an error, because it is none.
     """
-    if known.topology_type == TOPOLOGY_TYPE.Single:
-        kinds = {server.server_type for server in known.server_descriptions().values()}
+    if topology.topology_type == TOPOLOGY_TYPE.Single:
+        kinds = {server.server_type for server in topology.server_descriptions().values()}
         return is_asked and kinds <= _NO_SECONDARIES
-    return known.has_readable_server(ReadPreference.NEAREST) and not known.has_readable_server(
-        ReadPreference.SECONDARY
-    )
+    return topology.has_readable_server(
+        ReadPreference.NEAREST
+    ) and not topology.has_readable_server(ReadPreference.SECONDARY)
 
 
 def choose_concern(concern: WriteConcern, known: TopologyDescription) -> pymongo.WriteConcern:
     """Return the write concern for the driver; raise `QueryError` if there are too few servers."""
     if isinstance(concern.servers, int):
         # Servers outside of a replica set report no members; then the database decides.
-        members = {host for one in known.server_descriptions().values() for host in one.all_hosts}
+        servers = known.server_descriptions().values()
+        members = {host for server in servers for host in server.all_hosts}
         if members and concern.servers > len(members):
             raise QueryError(
                 f"{concern.servers} servers cannot confirm the write: there are {len(members)}",

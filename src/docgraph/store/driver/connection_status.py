@@ -10,15 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 from urllib.parse import unquote
+
+from pymongo.topology_description import TopologyDescription
 
 from docgraph.observe import Event
 from docgraph.observe.events import DatabaseLost, DatabaseRefused, RightsMissing
 from docgraph.store.driver.rights import Missing, Right, render_grant, render_missing
-
-if TYPE_CHECKING:
-    from pymongo.topology_description import TopologyDescription
 
 _PARTS: Final = re.compile(
     r"mongodb(?P<srv>\+srv)?://(?:(?P<login>.*)@)?(?P<hosts>[^/?@]*)"
@@ -49,13 +48,13 @@ class ConnectionStatus:
         cls, connection_string: str, origin: str, rights: Sequence[Right] = ()
     ) -> ConnectionStatus:
         """Parse a connection string, without the password."""
-        found = _PARTS.match(connection_string)
-        if found is None:
+        match = _PARTS.match(connection_string)
+        if match is None:
             return cls(origin=origin, rights=tuple(rights))
-        login = (found["login"] or "").partition(":")[0]
-        address = f"{found['hosts']} (SRV)" if found["srv"] else found["hosts"]
-        is_chosen = "authsource=" in (found["options"] or "").lower()
-        implied = "" if is_chosen else unquote(found["db"] or "")
+        login = (match["login"] or "").partition(":")[0]
+        address = f"{match['hosts']} (SRV)" if match["srv"] else match["hosts"]
+        is_chosen = "authsource=" in (match["options"] or "").lower()
+        implied = "" if is_chosen else unquote(match["db"] or "")
         return cls(address, unquote(login), origin, tuple(rights), implied)
 
 
@@ -132,7 +131,7 @@ class Lacking:
     @property
     def is_serious(self) -> bool:
         """Whether hardly any request can be answered without them."""
-        return any(one.right.required for one in self.missing)
+        return any(lacking.right.required for lacking in self.missing)
 
     @property
     def message(self) -> str:
@@ -214,11 +213,11 @@ def find_reason(
 ) -> tuple[str, str] | None:
     """Return why no server accepts writes, and what to do; None during the first check."""
     servers = known.server_descriptions()
-    errors = {str(one.error) for one in servers.values() if one.error is not None}
+    errors = {str(server.error) for server in servers.values() if server.error is not None}
     if errors:
         asked = [f"{host}:{port}" for host, port in servers]
         return explain_errors(errors, contact, asked, was_there=was_there)
-    if any(one.is_server_type_known for one in servers.values()):
+    if any(server.is_server_type_known for server in servers.values()):
         return (
             "no server is primary",
             "wait for the election, or check the replica set with rs.status()",
@@ -242,7 +241,7 @@ def explain_errors(
 
     A server that `was_there` answered before.
     """
-    text = "; ".join(_SETTINGS.sub("", one) for one in sorted(errors))
+    text = "; ".join(_SETTINGS.sub("", error) for error in sorted(errors))
     reasons = (*_LATER_REASONS, *_REASONS) if was_there else _REASONS
     otherwise = f"see whether MongoDB still runs there; {_AGAIN}" if was_there else _CORRECT
     reason, hint = next(
@@ -253,7 +252,7 @@ def explain_errors(
         reason = f"{reason}: {tls[1]}"
     if was_there:
         return reason, _RESTARTED if contact.is_embedded else hint
-    strange = [one for one in asked if contact.address and not _is_named(one, contact.address)]
+    strange = [host for host in asked if contact.address and not _is_named(host, contact.address)]
     if strange and not contact.address.endswith("(SRV)"):
         names = ", ".join(sorted(strange))
         return (
@@ -265,5 +264,7 @@ def explain_errors(
 
 
 def _is_named(server: str, address: str) -> bool:
-    hosts = [one if ":" in one else f"{one}:{_DEFAULT_PORT}" for one in address.lower().split(",")]
+    hosts = [
+        host if ":" in host else f"{host}:{_DEFAULT_PORT}" for host in address.lower().split(",")
+    ]
     return server.lower() in hosts

@@ -40,7 +40,7 @@ async def list_running(store: Store, deadline: Deadline) -> list[Running]:
         {
             "$match": {
                 "active": True,
-                "$or": [{f"{one}.app": {"$exists": True}} for one in _COMMENTS],
+                "$or": [{f"{path}.app": {"$exists": True}} for path in _COMMENTS],
             }
         },
         {"$project": {**dict.fromkeys((*_COMMENTS, "ns", "planSummary", "microsecs_running"), 1)}},
@@ -49,7 +49,7 @@ async def list_running(store: Store, deadline: Deadline) -> list[Running]:
     ]
     commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
     command: Document = {"aggregate": 1, "pipeline": pipeline, "cursor": {"batchSize": _MAX_LISTED}}
-    return [_read(one) for one in await commands.fetch("admin", command, deadline)]
+    return [_read(operation) for operation in await commands.fetch("admin", command, deadline)]
 
 
 def _read(document: Mapping[str, Any]) -> Running:

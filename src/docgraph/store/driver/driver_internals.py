@@ -56,6 +56,8 @@ if TYPE_CHECKING or _IS_TESTED:
     from pymongo.read_preferences import _ServerMode
 
     ServerMode = _ServerMode
+else:
+    ServerMode = object
 
 _FIELD: Final = b"a\0"  # a name to encode a document as a field
 _WAIT: Final = "_async_cond_wait"
@@ -81,7 +83,7 @@ def find_obstacle(client: AsyncMongoClient[Document]) -> str | None:
         "socketTimeoutMS": pool.socket_timeout,
         "a server API version": pool.server_api,
         "compressors": compression and compression.compressors,
-        "command listeners": any(isinstance(one, _LISTENERS) for one in options.event_listeners),
+        "command listeners": any(isinstance(on, _LISTENERS) for on in options.event_listeners),
         f"authMechanism={_RENEWED}": credentials and credentials.mechanism == _RENEWED,
     }
     names = [name for name, value in asked.items() if value]
@@ -102,13 +104,13 @@ def _list_servers(client: AsyncMongoClient[Document]) -> list[Server]:
 
 def has_free_connection(client: AsyncMongoClient[Document]) -> bool:
     """Check if the pool of a server that accepts writes has a free connection."""
-    pools = [one.pool for one in _list_servers(client) if one.description.is_writable]
+    pools = [server.pool for server in _list_servers(client) if server.description.is_writable]
     return not pools or any(pool.requests < pool.max_pool_size for pool in pools)
 
 
 def count_used_connections(client: AsyncMongoClient[Document]) -> int:
     """Return how many connections of a client are in use, at all its servers."""
-    return sum(one.pool.requests for one in _list_servers(client))
+    return sum(server.pool.requests for server in _list_servers(client))
 
 
 def is_ready(pool: Pool) -> bool:
@@ -183,7 +185,7 @@ def check_out_idle(pool: Pool) -> AsyncConnection | None:
     """Return an idle connection of a pool; None if the driver has to find one."""
     if (
         not pool.conns
-        or not is_ready(pool)
+        or pool.state != PoolState.READY
         or pool.closed
         or pool.requests >= pool.max_pool_size
         or pool.lock.locked()
@@ -191,9 +193,10 @@ def check_out_idle(pool: Pool) -> AsyncConnection | None:
     ):
         return None
     connection = pool.conns[0]
-    if time.monotonic() - connection.last_checkin_time > _find_max_idle(pool) or _is_over(
-        pool, connection
-    ):
+    longest = pool.opts.max_idle_time_seconds
+    max_idle = _MAX_IDLE if longest is None else min(_MAX_IDLE, longest)
+    is_idle_too_long = time.monotonic() - connection.last_checkin_time > max_idle
+    if is_idle_too_long or _is_over(pool, connection):
         return None
     pool.conns.popleft()
     pool.operation_count += 1
@@ -202,11 +205,6 @@ def check_out_idle(pool: Pool) -> AsyncConnection | None:
     connection.active = True
     pool.active_contexts.add(connection.cancel_context)
     return connection
-
-
-def _find_max_idle(pool: Pool) -> float:
-    longest = pool.opts.max_idle_time_seconds
-    return _MAX_IDLE if longest is None else min(_MAX_IDLE, longest)
 
 
 def _is_over(pool: Pool, connection: AsyncConnection) -> bool:

@@ -130,10 +130,7 @@ _CAPPED = _Rule(
 _DEEP = _Rule(StoreRejected, "the query or document is nested too deeply")
 _BSON = _Rule(QueryError, "a value or key cannot be expressed in BSON")
 _UNSUPPORTED = _Rule(NotSupported, "the database does not support this")
-_API = _Rule(
-    StoreRejected,
-    "not part of the API version that the connection string demands",
-)
+_API = _Rule(StoreRejected, "not part of the API version that the connection string demands")
 _BUSY = _Rule(
     Conflict, "another operation on the collection or database is in progress", "try again"
 )
@@ -379,13 +376,13 @@ def _code_of(error: OperationFailure) -> int:
 def is_collection_gone(error: BulkWriteError) -> bool:
     """Check if the collection was dropped before a bulk write was complete."""
     failed = error.details.get("writeErrors", ())
-    return any(one.get("code") == _OTHER_COLLECTION for one in failed)
+    return any(entry.get("code") == _OTHER_COLLECTION for entry in failed)
 
 
 def find_unconfirmed(error: BulkWriteError) -> int | None:
     """Return the code of a missing write confirmation of a bulk write, besides its own failures."""
-    found = error.details.get("writeConcernErrors")
-    return found[0].get("code") if found else None
+    errors = error.details.get("writeConcernErrors")
+    return errors[0].get("code") if errors else None
 
 
 def _translate_encoding(error: BaseException) -> DocgraphError:
@@ -426,7 +423,10 @@ def explain(code: int | None, text: str = "") -> DocgraphError:
     """
     rule = _RULES.get(code, _UNKNOWN) if isinstance(code, int) else _UNKNOWN
     if rule is _UNKNOWN or rule in _VAGUE:
-        rule = next((one for known, one in _BY_TEXT.items() if re.search(known, str(text))), rule)
+        rule = next(
+            (candidate for pattern, candidate in _BY_TEXT.items() if re.search(pattern, str(text))),
+            rule,
+        )
     return _render(rule)
 
 

@@ -53,15 +53,16 @@ class RecordedCommands(Commands):
 
     async def explain_sent(self, deadline: Deadline) -> list[Sent]:
         """Return the database's explanation of each command, which executes them again."""
-        return [await self._explain(db, command, deadline) for db, command in self.sent]
-
-    async def _explain(self, db: str, command: Document, deadline: Deadline) -> Sent:
-        comment: Any = command.get("comment")
-        field = comment.get("field", "") if isinstance(comment, dict) else ""
-        bare = {key: one for key, one in command.items() if key not in _OF_THE_REQUEST}
-        reply = await self.explain(db, bare, deadline, "executionStats")
-        kind, collection = next(iter(command.items()))
-        return Sent(str(field), kind, f"{db}.{collection}", read_execution(reply))
+        explained = []
+        for db, command in self.sent:
+            comment: Any = command.get("comment")
+            field = comment.get("field", "") if isinstance(comment, dict) else ""
+            bare = {key: value for key, value in command.items() if key not in _OF_THE_REQUEST}
+            reply = await self.explain(db, bare, deadline, "executionStats")
+            kind, collection = next(iter(command.items()))
+            namespace = f"{db}.{collection}"
+            explained.append(Sent(str(field), kind, namespace, read_execution(reply)))
+        return explained
 
 
 @asynccontextmanager

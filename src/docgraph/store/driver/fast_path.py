@@ -36,6 +36,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.runtime.loop_share import LoopShare
 from docgraph.store.driver.driver_internals import (
+    ServerMode,
     adapt_preference,
     check_in,
     check_in_failed,
@@ -48,14 +49,7 @@ from docgraph.store.driver.driver_internals import (
     raise_error,
     select_server,
 )
-from docgraph.store.driver.lanes import (
-    NO_WAIT,
-    PoolLanes,
-    ReadCost,
-    ReadCosts,
-    Wait,
-    build_trial,
-)
+from docgraph.store.driver.lanes import NO_WAIT, PoolLanes, ReadCost, ReadCosts, Wait, build_trial
 from docgraph.store.driver.lenient_decode import (
     ResultReader,
     check_reply,
@@ -68,8 +62,6 @@ from docgraph.store.repeated_names import mark_repeated
 if TYPE_CHECKING:
     from pymongo.asynchronous.pool import AsyncConnection, Pool
     from pymongo.asynchronous.server import Server
-
-    from docgraph.store.driver.driver_internals import ServerMode
 
 _HEADER: Final = struct.Struct("<iiiiIB")  # length, id, response to, operation, flags, section
 _OP_MSG: Final = 2013
@@ -118,7 +110,7 @@ class FastPath:
         self._options = client.codec_options
         self._ids = count(1)
         self._primary: Server | None = None
-        self._known: TopologyDescription | None = None  # the topology it was selected in
+        self._topology: TopologyDescription | None = None  # that it was selected in
         self._waiting: dict[int, AsyncConnection] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._turn = asyncio.Lock()  # of the requests that decode a large response
@@ -144,10 +136,8 @@ class FastPath:
         if cost is not None and not cost.is_known:
             tried = await self._try(db, command, preference, wait, cost)
             if tried is not None:
-                reply, server, size = tried
-                if size > LARGE:
-                    await deadline.correct(0, weigh(size))
-                return reply, server
+                await deadline.correct(0, weigh(tried[2]))
+                return tried[:2]
         reserved = 0 if cost is None else weigh(cost.expect_size(command))
         if reserved:
             await deadline.acquire(reserved)
@@ -170,7 +160,6 @@ class FastPath:
     ) -> Document:
         """Return the response of that server; a large batch in it is a `RawBatch`."""
         lanes = self._find_lanes(server.pool)
-        lanes.resize(_count_usable(server.pool))
         await lanes.enter(NO_WAIT, is_heavy=False)
         try:
             reply, size = await self._send(server, lanes, db, command, preference, Wait(deadline))
@@ -190,8 +179,7 @@ class FastPath:
         The database ends a trial that takes long, if there are others. Its time limit also holds
         for all batches of its cursor: a result of several batches is read again, too.
         """
-        server = self._recall(preference) or await self._select(preference, next(iter(command)))
-        lanes = self._find_lanes(server.pool)
+        lanes = self._find_lanes((await self._find_server(preference, command)).pool)
         if not await lanes.begin_trial(cost, wait, is_first="find" in command):
             return None
         trial = build_trial(command) if lanes.has_other_trials else command
@@ -230,13 +218,10 @@ class FastPath:
         up a retry of the read without its fault.
         """
         while True:
-            server = self._recall(preference) or await self._select(preference, next(iter(command)))
+            server = await self._find_server(preference, command)
             is_heavy = cost is not None and cost.is_heavy and not is_trial
             lanes = self._find_lanes(server.pool)
-            lanes.resize(_count_usable(server.pool))
-            has_waited = not lanes.try_enter(is_heavy=is_heavy)
-            if has_waited:
-                has_waited = await lanes.enter(wait, is_heavy=is_heavy)
+            has_waited = await lanes.enter(wait, is_heavy=is_heavy)
             if not has_waited or is_ready(server.pool):
                 break
             _leave(lanes, server.pool, is_heavy=is_heavy)
@@ -264,10 +249,12 @@ class FastPath:
         return is_crowded
 
     def _find_lanes(self, pool: Pool) -> PoolLanes:
+        """Return the lanes of a pool, with as many reads as it has connections for."""
         lanes = self._lanes.get(pool)
         if lanes is None:
             longest = self._client.options.pool_options.wait_queue_timeout
             lanes = self._lanes[pool] = PoolLanes(_count_readers(pool.max_pool_size), longest)
+        lanes.resize(_count_usable(pool))
         return lanes
 
     def has_waited(self, since: float) -> bool:
@@ -318,45 +305,11 @@ class FastPath:
         command: Document,
         is_raw: bool,
     ) -> tuple[Document, Encoded, int]:
-        """Return the response of a connection, documents that are not decoded, and its size."""
+        """Return the response of a connection, the documents of a large one encoded, its size."""
         document = {**command, "$db": db}
         if preference.mode:  # anything but the primary
             document["$readPreference"] = preference.document
-        payload = await self._exchange(connection, encode_bson(document, self._options))
-        try:
-            reply, documents = self._open(payload, db, command, is_raw=is_raw)
-            check_reply(reply, command)
-            mark_repeated(reply, payload, command)
-        except InvalidBSON as error:
-            await fail_connection(connection, ProtocolError(str(error)))
-        if not reply.get("ok"):
-            raise_error(reply, connection)
-        return reply, documents, len(payload)
-
-    def _open(
-        self, payload: memoryview, db: str, command: Document, *, is_raw: bool
-    ) -> tuple[Document, Encoded]:
-        """Return the response; documents of a large one are returned separately, not decoded."""
-        if not is_raw and len(payload) <= LARGE:
-            return decode_reply(payload, self._options, db, command), ()
-        rest, documents = split_batch(payload)
-        return decode_reply(rest, self._options, db, command), documents
-
-    def _recall(self, preference: ServerMode) -> Server | None:
-        """Return the primary; None if it is not wanted, or the topology has changed since."""
-        if preference.mode or self._primary is None:
-            return None
-        return self._primary if self._known is self._client.topology_description else None
-
-    async def _select(self, preference: ServerMode, name: str) -> Server:
-        """Return the server to use."""
-        known = self._client.topology_description
-        server = await select_server(self._client, preference, name)
-        if not preference.mode and known is self._client.topology_description:
-            self._primary, self._known = server, known
-        return server
-
-    async def _exchange(self, connection: AsyncConnection, body: bytes) -> memoryview:
+        body = encode_bson(document, self._options)
         if len(body) > connection.max_bson_size + _OVERHEAD:
             raise DocumentTooLarge(f"a command of {len(body)} bytes")
         request = next(self._ids) & _LARGEST_ID
@@ -375,7 +328,30 @@ class FastPath:
             del self._waiting[request]
         if operation != _OP_MSG or len(answer) <= _BODY or answer[_BODY - 1] != 0:
             await fail_connection(connection, ProtocolError("an answer of unknown form"))
-        return memoryview(answer)[_BODY:]
+        payload = memoryview(answer)[_BODY:]
+        rest: bytes | memoryview = payload
+        documents: Encoded = ()
+        try:
+            if is_raw or len(payload) > LARGE:
+                rest, documents = split_batch(payload)
+            reply = decode_reply(rest, self._options, db, command)
+            check_reply(reply, command)
+            mark_repeated(reply, payload, command)
+        except InvalidBSON as error:
+            await fail_connection(connection, ProtocolError(str(error)))
+        if not reply.get("ok"):
+            raise_error(reply, connection)
+        return reply, documents, len(payload)
+
+    async def _find_server(self, preference: ServerMode, command: Document) -> Server:
+        """Return the server to use: the same primary as before, until the topology changes."""
+        topology = self._client.topology_description
+        if not preference.mode and self._primary is not None and self._topology is topology:
+            return self._primary
+        server = await select_server(self._client, preference, next(iter(command)))
+        if not preference.mode and topology is self._client.topology_description:
+            self._primary, self._topology = server, topology
+        return server
 
     def _watch(self) -> None:
         """Check again in a moment, as long as a read waits."""

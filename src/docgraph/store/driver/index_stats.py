@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from docgraph.exchange.data import Consistency, Document
+from docgraph.exchange.data import CollectionName, Consistency, Document, Filter
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import DocgraphError, StoreUnavailable
 from docgraph.store.collection_stats import SPECIAL_OPTIONS, Index
@@ -42,7 +42,7 @@ class NamedIndex:
         """Parse an index as the database describes it."""
         index = Index.read(document)
         is_constraint = index.unique or "expireAfterSeconds" in document
-        special = next((one for one in SPECIAL_OPTIONS if document.get(one)), "")
+        special = next((option for option in SPECIAL_OPTIONS if document.get(option)), "")
         return cls(str(document["name"]), index, is_constraint, special)
 
 
@@ -62,18 +62,18 @@ class IndexStats:
         self._commands = Commands(store.client, ceiling_ms=_CEILING_MS, waits=store.waits)
 
     async def list_indexes(
-        self, place: tuple[str, str], deadline: Deadline
+        self, place: CollectionName, deadline: Deadline
     ) -> tuple[NamedIndex, ...]:
         """Return the indexes of a collection."""
         db, collection = place
         check_namespace(db, collection)
         command: Document = {"listIndexes": collection, "cursor": {"batchSize": _MAX_INDEXES}}
-        found = await self._commands.fetch(db, command, deadline)
+        indexes = await self._commands.fetch(db, command, deadline)
         with reading_reply():
-            return tuple(map(NamedIndex.read, found))
+            return tuple(map(NamedIndex.read, indexes))
 
     async def read_uses(
-        self, place: tuple[str, str], deadline: Deadline
+        self, place: CollectionName, deadline: Deadline
     ) -> dict[str, IndexUse] | None:
         """Return the use of each index, summed over all servers; None if it is not available."""
         db, collection = place
@@ -81,27 +81,23 @@ class IndexStats:
         stages: list[Document] = [{"$indexStats": {}}]
         command: Document = {"aggregate": collection, "pipeline": stages, "cursor": {}}
         try:
-            found = await self._commands.fetch(db, command, deadline, _LOCAL)
+            replies = await self._commands.fetch(db, command, deadline, _LOCAL)
         except StoreUnavailable:
             raise
         except DocgraphError:
             return None  # a missing privilege
         uses: dict[str, IndexUse] = {}
         with reading_reply():
-            for one in found:
-                name, counted = str(one.get("name")), one.get("accesses") or {}
-                known = uses.get(name, IndexUse(0, None))
-                starts = [one for one in (known.since, counted.get("since")) if one is not None]
-                count = known.accesses + int(counted.get("ops", 0))
+            for server in replies:
+                name, counted = str(server.get("name")), server.get("accesses") or {}
+                before = uses.get(name, IndexUse(0, None))
+                starts = filter(None, (before.since, counted.get("since")))
+                count = before.accesses + int(counted.get("ops", 0))
                 uses[name] = IndexUse(count, min(starts, default=None))
         return uses
 
     async def plan(
-        self,
-        place: tuple[str, str],
-        filter: Mapping[str, Any],
-        sort: Mapping[str, Any],
-        deadline: Deadline,
+        self, place: CollectionName, filter: Filter, sort: Mapping[str, Any], deadline: Deadline
     ) -> QueryPlan:
         """Return how the database would find these documents; nothing is executed."""
         command = self._build(place, filter, sort, 1)
@@ -109,8 +105,8 @@ class IndexStats:
 
     async def try_out(
         self,
-        place: tuple[str, str],
-        filter: Mapping[str, Any],
+        place: CollectionName,
+        filter: Filter,
         sort: Mapping[str, Any],
         *,
         limit: int,
@@ -122,7 +118,7 @@ class IndexStats:
         return read_execution(reply)
 
     def _build(
-        self, place: tuple[str, str], filter: Mapping[str, Any], sort: Mapping[str, Any], limit: int
+        self, place: CollectionName, filter: Filter, sort: Mapping[str, Any], limit: int
     ) -> Document:
         check_namespace(*place)
         check_filter(filter, policy=self._policy, trusted=True)

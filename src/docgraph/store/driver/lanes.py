@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from math import inf, sqrt
 from typing import Any, Final, NamedTuple
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Filter
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import Overloaded, PoolExhausted
 from docgraph.runtime import AdmissionQueue, LruDict
@@ -105,7 +105,7 @@ def _count(command: Document) -> int:
     return min(limit or len(ids), len(ids)) or 1
 
 
-def _find_names(filter: Mapping[str, Any]) -> tuple[str, ...]:
+def _find_names(filter: Filter) -> tuple[str, ...]:
     """Return the names that a filter compares, also those in `$and`."""
     parts = filter.get("$and")
     if not isinstance(parts, list):  # the database rejects anything else
@@ -214,7 +214,9 @@ class PoolLanes:
     def has_waited(self, since: float) -> bool:
         """Return whether a read waits for its turn, or has since that time of `time.monotonic`."""
         queues = (self._all, self._heavy, self._trials)
-        return self._waited_at >= since or any(one is not None and one.waiting for one in queues)
+        return self._waited_at >= since or any(
+            queue is not None and queue.waiting for queue in queues
+        )
 
     @property
     def running(self) -> int:
@@ -256,10 +258,6 @@ class PoolLanes:
         if self._trials is not None:
             self._trials.leave()
         cost.end_trial()
-
-    def try_enter(self, *, is_heavy: bool) -> bool:
-        """Enter without waiting, if that is possible."""
-        return not is_heavy and self._all.try_enter()
 
     async def enter(self, wait: Wait, *, is_heavy: bool) -> bool:
         """Wait for a turn in the order of arrival; return whether the read had to wait."""

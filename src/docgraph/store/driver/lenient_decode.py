@@ -20,7 +20,7 @@ from bson import Binary, DBRef
 from bson.codec_options import DEFAULT_CODEC_OPTIONS, CodecOptions
 from bson.errors import InvalidBSON
 
-from docgraph.exchange.data import Document, FieldPath
+from docgraph.exchange.data import CollectionName, Document, FieldPath
 from docgraph.observe import emit
 from docgraph.observe.events import UnreadableValue
 from docgraph.store.driver.driver_internals import encode_in_python
@@ -107,46 +107,38 @@ def _decode_cursor(payload: bytes | memoryview, options: Options) -> Document | 
         return None
     size, name, length = _START.unpack_from(payload)
     end = _START.size - _HEAD + length
-    if name != _CURSOR or size != len(payload) or payload[end : end + len(_OK)] != _OK:
+    is_usual = name == _CURSOR and size == len(payload) and not payload[-1]
+    if not is_usual or payload[end : end + len(_OK)] != _OK:
         return None
-    if payload[-1] or not _is_regular(bytes(payload[end + len(_OK) : -1])):
-        return None  # the driver reports what is wrong with it
-    return {"cursor": bson.decode(payload[_START.size - _HEAD : end], options), "ok": 1.0}
-
-
-def _is_regular(elements: bytes) -> bool:
-    """Check the elements behind `ok`: their lengths, and that none replaces what came before."""
-    position = 0
+    # The elements behind `ok`: their lengths are right, and none replaces what came before.
+    elements, position = bytes(payload[end + len(_OK) : -1]), 0
     try:
         while position < len(elements):
             stop = elements.index(0, position + 1)
             if elements[position + 1 : stop] in _BEFORE:
-                return False
+                return None
             position = stop + 1 + size_of(elements[position], elements, stop + 1)
     except (IndexError, ValueError, InvalidBSON, struct.error):
-        return False
-    return position == len(elements)
+        return None  # the driver reports what is wrong with it
+    if position != len(elements):
+        return None
+    return {"cursor": bson.decode(payload[_START.size - _HEAD : end], options), "ok": 1.0}
 
 
 def _by_document(reply: Document, flaws: list[FieldPath]) -> dict[str, list[FieldPath]]:
     """Group the flaws by document id: they are at `cursor.firstBatch.<index>.<path>`."""
-    found: dict[str, list[FieldPath]] = {}
-    batch = _find_batch(reply)
-    documents = {str(index): one for index, one in enumerate(batch)}
+    by_id: dict[str, list[FieldPath]] = {}
+    cursor = reply.get("cursor")
+    batch = cursor.get("firstBatch") if isinstance(cursor, dict) else None
+    entries = batch if isinstance(batch, list) else []
+    documents = {str(index): document for index, document in enumerate(entries)}
     for flaw in flaws:
         match flaw:
             case ("cursor", "firstBatch", index, *path) if index in documents:
-                id = _id_of(documents[index])
-                found.setdefault(id, []).append(tuple(path))
+                by_id.setdefault(_id_of(documents[index]), []).append(tuple(path))
             case _:
-                found.setdefault("", []).append(flaw)
-    return found
-
-
-def _find_batch(reply: Document) -> list[Any]:
-    cursor = reply.get("cursor")
-    batch = cursor.get("firstBatch") if isinstance(cursor, dict) else None
-    return batch if isinstance(batch, list) else []
+                by_id.setdefault("", []).append(flaw)
+    return by_id
 
 
 def check_reply(reply: Document, command: Document) -> None:
@@ -155,7 +147,7 @@ def check_reply(reply: Document, command: Document) -> None:
         code, labels = reply.get("code", 0), reply.get("errorLabels", [])
         if not (isinstance(reply.get("errmsg"), str) and isinstance(code, int)):
             raise InvalidBSON("an error without a code and a message")
-        if not (isinstance(labels, list) and all(isinstance(one, str) for one in labels)):
+        if not (isinstance(labels, list) and all(isinstance(label, str) for label in labels)):
             raise InvalidBSON("an error with labels that are no texts")
     elif next(iter(command)) in _CURSOR_COMMANDS:
         cursor = reply.get("cursor")
@@ -219,7 +211,7 @@ def _id_of(document: Any) -> str:
     return str(document.get("_id"))[:_LONGEST] if isinstance(document, Mapping) else ""
 
 
-def _report(namespace: tuple[str, str], flaws: Mapping[str, list[FieldPath]]) -> None:
+def _report(namespace: CollectionName, flaws: Mapping[str, list[FieldPath]]) -> None:
     for id, paths in islice(flaws.items(), _MAX_REPORTED):
         emit(UnreadableValue(*namespace, id, ".".join(paths[0])[:_LONGEST], len(paths)))
     rest = sum(len(paths) for paths in islice(flaws.values(), _MAX_REPORTED, None))
@@ -277,11 +269,11 @@ class _Salvage:
                     failed, has_failed = size, True
             if last - first == 1:
                 self._record_names(names[first:last], place)
-                here = (*place, names[first])
+                path = (*place, names[first])
                 at = bounds[first], bounds[last]
-                values.append(self._read_value(*at, here, failed, has_failed=has_failed))
+                values.append(self._read_value(*at, path, failed, has_failed=has_failed))
             elif last - first <= _FEW:
-                runs += ((one, one + 1, failed) for one in reversed(range(first, last)))
+                runs += ((index, index + 1, failed) for index in reversed(range(first, last)))
             else:
                 middle = (first + last) // 2
                 runs += (middle, last, failed), (first, middle, failed)
@@ -291,12 +283,17 @@ class _Salvage:
         """Return the names of the elements, and the positions where each begins and ends."""
         data = self._data
         position = start + _HEAD
-        names, bounds = [], [position]
+        names: list[str] = []
+        bounds = [position]
         if _LENGTH.unpack_from(data, start)[0] != end - start or data[end - 1]:
             raise InvalidBSON("a document of another length")
         while position < end - 1:
             stop = data.index(0, position + 1)
-            names.append(_decode_name(data[position + 1 : stop]))
+            raw = data[position + 1 : stop]
+            try:
+                names.append(raw.decode())
+            except UnicodeDecodeError:
+                names.append(_RawName(raw.decode(errors="backslashreplace")))
             position = stop + 1 + size_of(data[position], data, stop + 1)
             if position >= end:
                 raise InvalidBSON("a value that is longer than its document")
@@ -307,8 +304,8 @@ class _Salvage:
         """Let the driver decode a run of values, as an array: names are ignored."""
         size = _LENGTH.pack(_HEAD + end - start + 1)
         body = bytes([_ARRAY]) + _NAME + size + self._data[start:end] + b"\0\0"
-        found = bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)
-        return cast(list[Any], found["v"])
+        document = bson.decode(_LENGTH.pack(_HEAD + len(body)) + body, self._options)
+        return cast(list[Any], document["v"])
 
     def _read_value(
         self, start: int, end: int, place: FieldPath, failed: int, *, has_failed: bool
@@ -335,13 +332,6 @@ class _Salvage:
 
     def _record(self, place: FieldPath) -> None:
         self.flaws.append(place if len(self.flaws) < _MAX_PATHS else place[:_DOCUMENT_PATH])
-
-
-def _decode_name(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return _RawName(raw.decode(errors="backslashreplace"))
 
 
 def find_end(data: bytes | memoryview, start: int) -> int:

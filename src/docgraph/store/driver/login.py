@@ -50,11 +50,11 @@ async def log_in(
     answers.
     """
     try:
-        known = await _read_hello(client)
-        if not known["authenticatedUsers"] and contact.user:
+        hello = await _read_hello(client)
+        if not hello["authenticatedUsers"] and contact.user:
             await forget_connections(client)
-            known = await _read_hello(client)
-        if not known["authenticatedUsers"]:
+            hello = await _read_hello(client)
+        if not hello["authenticatedUsers"]:
             await client.admin.command({"listDatabases": 1, "nameOnly": True})
             return None  # it requires no login
     except ConfigurationError:  # a mechanism that one side does not support
@@ -67,10 +67,10 @@ async def log_in(
         return None  # it accepted our login, and cannot report our privileges
     rights = merge_rights(contact.rights, more)
     with reading_reply():
-        missing = Privileges(known["authenticatedUserPrivileges"]).find_missing(rights)
+        missing = Privileges(hello["authenticatedUserPrivileges"]).find_missing(rights)
     if not missing:
         return None
-    user = known["authenticatedUsers"][0]
+    user = hello["authenticatedUsers"][0]
     return Lacking.build(contact, user["user"], user["db"], missing)
 
 
@@ -97,14 +97,14 @@ async def count_free_connections(client: DriverClient) -> int | None:
     except OperationFailure:
         return None
     with reading_reply():
-        found = reply.get("connections", {}).get("available")
-        return int(found) if found is not None else None
+        available = reply.get("connections", {}).get("available")
+        return int(available) if available is not None else None
 
 
 async def _read_hello(client: DriverClient) -> Document:
     reply = await client.admin.command({"connectionStatus": 1, "showPrivileges": True})
     with reading_reply():
-        known: Document = reply["authInfo"]
-        for user in known["authenticatedUsers"]:
+        hello: Document = reply["authInfo"]
+        for user in hello["authenticatedUsers"]:
             str(user["user"] + user["db"])
-    return known
+    return hello

@@ -19,6 +19,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import AnswerTooLarge
+from docgraph.store.driver.driver_internals import ServerMode
 from docgraph.store.driver.errors import DRIVER_ERRORS
 from docgraph.store.driver.fast_path import FastPath
 from docgraph.store.driver.lenient_decode import ResultReader
@@ -26,8 +27,6 @@ from docgraph.store.driver.portions import PORTION, RawBatch, Take, hand_over
 
 if TYPE_CHECKING:
     from pymongo.asynchronous.server import Server
-
-    from docgraph.store.driver.driver_internals import ServerMode
 
 _MAX_BYTES: Final = 32 << 20  # of one response; twice the size that docgraph may send
 _KILL_SECONDS: Final = 1.0

@@ -151,7 +151,9 @@ class RawBatch:
         for number, portion in enumerate(self._cut()):
             if number:
                 await asyncio.sleep(0)  # let other requests run
-            await self._hand_over(portion, take)
+            async with self._turn:
+                is_raw = isinstance(take, RawTake)
+                await take(self._copy(portion) if is_raw else await self._read(portion))
         self._reader.finish()
 
     def _cut(self) -> Iterator[Sequence[bytes | memoryview]]:
@@ -167,11 +169,6 @@ class RawBatch:
         if portion:
             yield portion
 
-    async def _hand_over(self, portion: Sequence[bytes | memoryview], take: Take) -> None:
-        async with self._turn:
-            is_raw = isinstance(take, RawTake)
-            await take(self._copy(portion) if is_raw else await self._read(portion))
-
     def _copy(self, portion: Sequence[bytes | memoryview]) -> list[Any]:
         return list(map(bytes, portion))
 
@@ -183,7 +180,7 @@ class RawBatch:
             documents = LargePortion([await read_piecewise(self._reader, data) for data in portion])
         if paths := find_compared(self._reader.filter):
             pairs = zip(documents, portion, strict=True)
-            documents[:] = [mark_document(one, data, paths) for one, data in pairs]
+            documents[:] = [mark_document(document, data, paths) for document, data in pairs]
         return documents
 
 
@@ -230,27 +227,22 @@ def weigh(size: int) -> int:
 
 async def hand_over(batch: RawBatch | list[Document], take: Take | None) -> list[Document]:
     """Return the documents of a batch; none if `take` received them."""
-    if isinstance(batch, list):
-        batch = _undo_references(batch)
-    if take is None:
-        return batch if isinstance(batch, list) else await batch.decode()
-    if isinstance(batch, list):
-        await take(batch)
-    else:
+    if isinstance(batch, RawBatch):
+        if take is None:
+            return await batch.decode()
         await batch.hand_over(take)
+        return []
+    documents: list[Any] = batch
+    if DBRef in map(type, documents):
+        # Convert them back: inside a response, a document with `$ref` and `$id` is not one.
+        documents = [dict(each.as_doc()) if isinstance(each, DBRef) else each for each in documents]
+    if take is None:
+        return documents
+    await take(documents)
     return []
 
 
-def _undo_references(batch: list[Any]) -> list[Document]:
-    """Convert references back: inside a response, a document with `$ref` and `$id` is not one."""
-    if DBRef not in map(type, batch):
-        return batch
-    return [dict(one.as_doc()) if isinstance(one, DBRef) else one for one in batch]
-
-
-def split_batch(
-    answer: memoryview,
-) -> tuple[bytes | memoryview, Encoded]:
+def split_batch(answer: memoryview) -> tuple[bytes | memoryview, Encoded]:
     """Return a response without the documents of its batch, and these documents."""
     if (native := find_native()) is not None:
         try:
@@ -259,22 +251,18 @@ def split_batch(
             return answer, ()  # the driver reports what is wrong with it
         return split.head, split.documents() if len(answer) <= LARGE else split
     try:
-        return _split_batch(answer)
+        cursor = _find(answer, 0, _DOCUMENT, b"cursor")
+        batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
+        if cursor is None or batch is None:
+            return answer, []
+        documents = [answer[start:end] for start, end in _elements(answer, batch)]
+        end = batch + _read_length(answer, batch)
+        rest = bytearray(answer[:batch]) + _EMPTY + answer[end:]
+        for place in (0, cursor):
+            shortened = _read_length(answer, place) - (end - batch) + len(_EMPTY)
+            _LENGTH.pack_into(rest, place, shortened)
     except (IndexError, InvalidBSON, struct.error):
         return answer, ()  # as above
-
-
-def _split_batch(answer: memoryview) -> tuple[bytes | memoryview, Encoded]:
-    cursor = _find(answer, 0, _DOCUMENT, b"cursor")
-    batch = None if cursor is None else _find(answer, cursor, _ARRAY, *_BATCHES)
-    if cursor is None or batch is None:
-        return answer, []
-    documents = [answer[start:end] for start, end in _elements(answer, batch)]
-    end = batch + _read_length(answer, batch)
-    rest = bytearray(answer[:batch]) + _EMPTY + answer[end:]
-    for place in (0, cursor):
-        shortened = _read_length(answer, place) - (end - batch) + len(_EMPTY)
-        _LENGTH.pack_into(rest, place, shortened)
     return bytes(rest), documents
 
 

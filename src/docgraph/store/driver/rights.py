@@ -84,16 +84,20 @@ class Privileges:
     """The privileges of the user that we are logged in as."""
 
     def __init__(self, privileges: Iterable[Mapping[str, Any]]) -> None:
-        self._known = [(one["resource"], frozenset(one["actions"])) for one in privileges]
+        self._granted = [
+            (privilege["resource"], frozenset(privilege["actions"])) for privilege in privileges
+        ]
 
     def find_missing(self, rights: Iterable[Right]) -> tuple[Missing, ...]:
         """Return the missing rights, each with its missing actions."""
-        found = ((right, self._find_lacking(right)) for right in rights)
-        return tuple(Missing(right, actions) for right, actions in found if actions)
-
-    def _find_lacking(self, right: Right) -> tuple[str, ...]:
-        held = [actions for resource, actions in self._known if _covers(resource, right)]
-        return tuple(one for one in right.actions if not any(one in actions for actions in held))
+        missing = []
+        for right in rights:
+            granted = [actions for resource, actions in self._granted if _covers(resource, right)]
+            lacking = frozenset(right.actions).difference(*granted)
+            if lacking:
+                actions = tuple(action for action in right.actions if action in lacking)
+                missing.append(Missing(right, actions))
+        return tuple(missing)
 
 
 def _covers(resource: Mapping[str, Any], right: Right) -> bool:
@@ -108,12 +112,12 @@ def _covers(resource: Mapping[str, Any], right: Right) -> bool:
 
 def parse_denial(text: str) -> Right | None:
     """Return the right that a command lacked, by the database's message; None if it is unclear."""
-    found = _DENIAL.search(text)
-    if found is None or found["command"] not in _ACTIONS:
+    match = _DENIAL.search(text)
+    if match is None or match["command"] not in _ACTIONS:
         return None
-    is_stream = found["command"] == "aggregate" and _STREAM in text
-    action = "changeStream" if is_stream else _ACTIONS[found["command"]]
-    return Right(found["db"], found["collection"] or _ALL, (action,), "asked for by a request")
+    is_stream = match["command"] == "aggregate" and _STREAM in text
+    action = "changeStream" if is_stream else _ACTIONS[match["command"]]
+    return Right(match["db"], match["collection"] or _ALL, (action,), "asked for by a request")
 
 
 def render_missing(missing: Iterable[Missing]) -> Iterator[str]:
@@ -121,17 +125,17 @@ def render_missing(missing: Iterable[Missing]) -> Iterator[str]:
     by_place: dict[str, list[Missing]] = {}
     for one in missing:
         by_place.setdefault(one.right.place, []).append(one)
-    for place, found in by_place.items():
-        actions = dict.fromkeys(action for one in found for action in one.actions)
-        purposes = dict.fromkeys(one.right.purpose for one in found)
+    for place, group in by_place.items():
+        actions = dict.fromkeys(action for lacking in group for action in lacking.actions)
+        purposes = dict.fromkeys(lacking.right.purpose for lacking in group)
         yield f"{place}: {', '.join(actions)} ({'; '.join(purposes)})"
 
 
 def render_grant(user: str, db: str, missing: Sequence[Missing]) -> str:
     """Return the `mongosh` command with which an administrator grants what is missing."""
     needed: dict[str, set[str]] = {}
-    for one in missing:
-        needed.setdefault(one.right.db, set()).update(one.actions)
+    for lacking in missing:
+        needed.setdefault(lacking.right.db, set()).update(lacking.actions)
     roles = ", ".join(
         f"{{role: {_quote(role)}, db: {_quote(name)}}}"
         for name, actions in sorted(needed.items())
@@ -154,7 +158,8 @@ def merge_rights(rights: Iterable[Right], more: Iterable[Right]) -> tuple[Right,
     named = {(right.db, right.collection, action) for right in known for action in right.actions}
     added = []
     for right in more:
-        new = tuple(one for one in right.actions if (right.db, right.collection, one) not in named)
+        place = right.db, right.collection
+        new = tuple(action for action in right.actions if (*place, action) not in named)
         if new:
             added.append(replace(right, actions=new))
     return (*known, *added)

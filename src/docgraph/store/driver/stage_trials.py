@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from bson import ObjectId, Timestamp
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Stages
 
 # Stages that evaluate all of their expressions for every document.
 _EVALUATING: Final = frozenset(
@@ -68,9 +68,7 @@ def build_documents(stage: Mapping[str, Any]) -> list[Document]:
     return [{}, *same, *mixed]
 
 
-def build_run(
-    stages: Sequence[Mapping[str, Any]], document: Mapping[str, Any], collection: str
-) -> Document:
+def build_run(stages: Stages, document: Mapping[str, Any], collection: str) -> Document:
     """Return the command that evaluates each stage for the document; it reads no data."""
     facets = {f"f{number}": [stage] for number, stage in enumerate(stages)}
     return _build([document], [{"$facet": facets}] if facets else [], collection)
@@ -83,7 +81,7 @@ def build_run_over(
     return _build({"$literal": documents}, [stage], collection)
 
 
-def _build(documents: Any, stages: Sequence[Mapping[str, Any]], collection: str) -> Document:
+def _build(documents: Any, stages: Stages, collection: str) -> Document:
     nothing: Document = {"$match": {"_id": {"$in": []}}}
     inner: list[Mapping[str, Any]] = [{"$documents": documents}, *stages]
     pipeline = [nothing, {"$unionWith": {"pipeline": inner}}]
@@ -121,8 +119,8 @@ def _find_keys(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
         yield from value
         value = [*value.values()]
-    for one in value if isinstance(value, list) else ():
-        yield from _find_keys(one)
+    for item in value if isinstance(value, list) else ():
+        yield from _find_keys(item)
 
 
 def _find_references(value: Any) -> Iterator[str]:
@@ -132,8 +130,8 @@ def _find_references(value: Any) -> Iterator[str]:
             yield value
         return
     entries = [*value.values()] if isinstance(value, Mapping) else value
-    for one in entries if isinstance(entries, list) else ():
-        yield from _find_references(one)
+    for entry in entries if isinstance(entries, list) else ():
+        yield from _find_references(entry)
 
 
 def _find_paths(stage: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:

@@ -10,7 +10,7 @@ from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DocgraphError, PoolExhausted
 from docgraph.observe import emit
 from docgraph.observe.engine_events import CommandFinished
-from docgraph.observe.tracing import TraceContext, find_command_place
+from docgraph.observe.tracing import find_command_place
 from docgraph.store.driver.portions import RawTake, Take
 
 
@@ -21,7 +21,7 @@ class Observed:
     that is sent by a method of the driver; it is None without a trace. Readers set `documents`.
     """
 
-    __slots__ = ("_command", "_db", "_place", "_started", "documents")
+    __slots__ = ("_command", "_db", "_place", "_started", "comment", "documents")
 
     def __init__(self, db: str, command: Document) -> None:
         self._db = db
@@ -31,13 +31,9 @@ class Observed:
             given = command.get("comment") or {}
             members = given if isinstance(given, Mapping) else {"comment": given}  # from a plugin
             command["comment"] = {**members, "traceparent": place.traceparent}
+        self.comment: Document | None = command.get("comment")
         self.documents: int | None = None
         self._started = time.perf_counter()
-
-    @property
-    def comment(self) -> Document | None:
-        """The comment of the command."""
-        return self._command.get("comment")
 
     def restart(self) -> None:
         """Begin to measure again: the command has waited for its turn, and is sent now."""
@@ -59,34 +55,23 @@ class Observed:
         if isinstance(error, PoolExhausted):
             return  # it was never sent
         duration = time.perf_counter() - self._started
-        emit(_finished(self._db, self._command, duration, error, (self.documents, self._place)))
-
-
-def _finished(
-    db: str,
-    command: Document,
-    duration: float,
-    error: BaseException | None,
-    seen: tuple[int | None, TraceContext | None],
-) -> CommandFinished:
-    name, collection = next(iter(command.items()))
-    comment = command.get("comment")
-    origin: Mapping[str, Any] = comment if type(comment) is dict else {}
-    return CommandFinished(
-        name,
-        db,
-        collection if isinstance(collection, str) else "",  # that of `commitTransaction` is 1
-        duration,
-        error is None,
-        str(origin.get("request", "")),
-        str(origin.get("app", "")),
-        str(origin.get("operation", "")),
-        str(origin.get("field", "")),
-        "" if error is None else _code_of(error),
-        *seen,
-    )
-
-
-def _code_of(error: BaseException) -> str:
-    """Return the code of an error: `within` lets docgraph's errors and cancellations through."""
-    return error.code if isinstance(error, DocgraphError) else "cancelled"
+        name, collection = next(iter(self._command.items()))
+        origin: Mapping[str, Any] = self.comment if type(self.comment) is dict else {}
+        # `within` lets docgraph's errors and cancellations through.
+        code = error.code if isinstance(error, DocgraphError) else "cancelled"
+        emit(
+            CommandFinished(
+                name,
+                self._db,
+                collection if isinstance(collection, str) else "",  # 1 for `commitTransaction`
+                duration,
+                error is None,
+                str(origin.get("request", "")),
+                str(origin.get("app", "")),
+                str(origin.get("operation", "")),
+                str(origin.get("field", "")),
+                "" if error is None else code,
+                self.documents,
+                self._place,
+            )
+        )

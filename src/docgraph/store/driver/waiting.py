@@ -14,18 +14,13 @@ import time
 from collections.abc import Callable
 from itertools import chain
 from math import inf
-from types import TracebackType
-from typing import TYPE_CHECKING
 
 from pymongo.server_type import SERVER_TYPE
-from pymongo.topology_description import TOPOLOGY_TYPE
+from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.deadline import Deadline, Patience
 from docgraph.runtime.timeouts import Timeout, TimeoutWheel
 from docgraph.store.driver.rights import Right, parse_denial
-
-if TYPE_CHECKING:
-    from pymongo.topology_description import TopologyDescription
 
 _SECONDARY = SERVER_TYPE.RSSecondary
 _MAX_DENIED = 100
@@ -39,18 +34,20 @@ class WaitingCommand(Timeout):
 
     def __init__(
         self,
-        wheel: TimeoutWheel,
-        until: float,
-        entries: set[WaitingCommand],
+        waits: Waits,
+        client: object,
+        seconds: float | None,
         has_server: Callable[[], bool],
-        patience: Patience,
+        deadline: Deadline,
         *,
-        is_write: bool,
+        is_write: bool = False,
     ) -> None:
-        super().__init__(wheel, until)
-        self._entries = entries
+        super().__init__(waits.wheel, inf if seconds is None else time.monotonic() + seconds)
+        # Not by the client itself: clients of the same address are equal.
+        self._entries = waits.entries.setdefault(id(client), set())
         self.has_server = has_server
-        self._patience, self._left = patience, patience.left
+        self._patience = deadline.patience or Patience(waits.limit)
+        self._left = self._patience.left
         self.is_write = is_write
         self._since: float | None = None  # when it began to wait
 
@@ -59,12 +56,7 @@ class WaitingCommand(Timeout):
         super().__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._entries.discard(self)
         if self._since is not None:
             self.complete(asyncio.get_running_loop().time())
@@ -88,33 +80,17 @@ class Waits:
     """The running commands of one process, with the bound of each; both its clients share it."""
 
     def __init__(self, seconds: float | None = None) -> None:
-        self._seconds = seconds
-        self._entries: dict[int, set[WaitingCommand]] = {}  # by the identity of their client
-        self._wheel = TimeoutWheel()
+        self.limit = inf if seconds is None else seconds  # the longest wait of a request
+        self.entries: dict[int, set[WaitingCommand]] = {}  # by the identity of their client
+        self.wheel = TimeoutWheel()
         self.is_away = False
         self.is_refused = False  # a server has rejected our login
         self.has_lost_login = False  # a connection is open, and its user no longer exists
         self.denied: set[Right] = set()  # privileges that commands lacked
 
-    def bounding(
-        self,
-        client: object,
-        seconds: float | None,
-        has_server: Callable[[], bool],
-        deadline: Deadline,
-        *,
-        writing: bool = False,
-    ) -> WaitingCommand:
-        """Return a context that ends a command after its time limit, or a long server wait."""
-        patience = deadline.patience or Patience(self.limit)
-        # Not by the client itself: clients of the same address are equal.
-        entries = self._entries.setdefault(id(client), set())
-        until = inf if seconds is None else time.monotonic() + seconds
-        return WaitingCommand(self._wheel, until, entries, has_server, patience, is_write=writing)
-
     def close(self) -> None:
         """Stop the timer."""
-        self._wheel.close()
+        self.wheel.close()
 
     def record_denial(self, text: str) -> None:
         """Record the database's message about a command that lacked a privilege, or a login."""
@@ -130,27 +106,18 @@ class Waits:
         if right is not None:
             self.denied.discard(right)
 
-    def count(self, client: object) -> int:
-        """Return the number of running commands of a client."""
-        return len(self._entries.get(id(client), ()))
-
     def count_writes(self, client: object) -> int:
         """Return the number of running writes of a client."""
-        return sum(entry.is_write for entry in self._entries.get(id(client), ()))
-
-    @property
-    def limit(self) -> float:
-        """The longest wait of a request in seconds."""
-        return inf if self._seconds is None else self._seconds
+        return sum(entry.is_write for entry in self.entries.get(id(client), ()))
 
     def expire(self, now: float, *, is_away: bool) -> None:
         """End commands that waited too long; `now` is the time of the event loop."""
         self.is_away = is_away
-        for entry in tuple(chain.from_iterable(self._entries.values())):
+        for entry in tuple(chain.from_iterable(self.entries.values())):
             if not is_away and entry.has_server():
                 entry.complete(now)
             elif (is_away or not entry.waits_at(now)) and not entry.expired:
-                self._wheel.remove(entry)
+                self.wheel.remove(entry)
                 entry.expire()
 
 
@@ -169,7 +136,7 @@ class Election:
         """
         is_leaderless = known.topology_type == TOPOLOGY_TYPE.ReplicaSetNoPrimary
         members = known.server_descriptions().values()
-        if not is_leaderless or all(one.server_type != _SECONDARY for one in members):
+        if not is_leaderless or all(member.server_type != _SECONDARY for member in members):
             self._since = None
             return False
         now = self._clock()

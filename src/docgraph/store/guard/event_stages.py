@@ -14,7 +14,7 @@ from functools import reduce
 from operator import or_
 from typing import Any, Final
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import Document, Filter
 from docgraph.exchange.errors import NotSupported, SecurityViolation
 from docgraph.store.guard.shield import Shield
 from docgraph.store.guard.shown import (
@@ -45,7 +45,7 @@ _SETTLE_DOCUMENT: Final = {
 }
 
 
-def admit_found(row: Mapping[str, Any]) -> list[Document]:
+def admit_found(row: Filter) -> list[Document]:
     """Return the stages for events whose current document the row filter admits.
 
     They remove the description of the update: it is about a state that no filter has checked.
@@ -54,7 +54,7 @@ def admit_found(row: Mapping[str, Any]) -> list[Document]:
     return [_SETTLE_DOCUMENT, {"$match": {"$or": admitted}}, {"$unset": _UPDATE}]
 
 
-def admit_either(row: Mapping[str, Any]) -> Document:
+def admit_either(row: Filter) -> Document:
     """Return the condition for events whose document the row filter admits before or after."""
     admitted = [_OF_COLLECTIONS, match_below(row, AFTER), match_below(row, BEFORE)]
     return {"$match": {"$or": admitted}}
@@ -161,7 +161,9 @@ class _ShownNames:
         if hidden:
             conditions.append({"$not": _matches(name, hidden)})
         if self._listed is not None:
-            conditions.append(_matches(name, [_exactly(path) for path in self._listed]))
+            # The path or one below it, without positions: they could be names.
+            exact = [re.escape(".".join(path)) + r"(\.|\z)" for path in self._listed]
+            conditions.append(_matches(name, exact))
         return {"$and": conditions}
 
 
@@ -171,11 +173,6 @@ def _if_object(value: str, result: Document) -> Document:
 
 def _matches(name: str, patterns: list[str]) -> Document:
     return {"$regexMatch": {"input": name, "regex": f"^({'|'.join(patterns)})"}}
-
-
-def _exactly(path: tuple[str, ...]) -> str:
-    r"""Return a pattern for the path or one below it, without positions: they could be names."""
-    return re.escape(".".join(path)) + r"(\.|\z)"
 
 
 def _reaching(path: tuple[str, ...]) -> str:
@@ -201,7 +198,7 @@ def _steps(path: tuple[str, ...]) -> list[str]:
 _WHOLE: Final = "$$ROOT"
 
 
-def match_below(filter: Mapping[str, Any], part: str) -> Document:
+def match_below(filter: Filter, part: str) -> Document:
     """Return the condition that the part is a document and the filter matches it.
 
     The filter is on documents, and moves below a part, such as that of a change event. Every path
@@ -212,7 +209,7 @@ def match_below(filter: Mapping[str, Any], part: str) -> Document:
     return {"$and": [{part: {"$type": "object"}}, move_below(filter, part)]}
 
 
-def move_below(filter: Mapping[str, Any], part: str) -> Document:
+def move_below(filter: Filter, part: str) -> Document:
     """Return the condition that the filter matches the part, which is a document."""
     conditions: list[Document] = []
     for key, condition in filter.items():
@@ -231,19 +228,20 @@ def move_below(filter: Mapping[str, Any], part: str) -> Document:
     return {"$and": conditions} if conditions else {}
 
 
-def find_roots(filter: Mapping[str, Any]) -> set[str] | None:
+def find_roots(filter: Filter) -> set[str] | None:
     """Return the first names of the paths of a filter; None if it may depend on all properties."""
     roots: set[str] = set()
     for key, condition in filter.items():
-        found: set[str] | None = {key.partition(".")[0]}
         if key in LOGICAL:
-            inner = [find_roots(branch) for branch in condition]
-            found = None if None in inner else set().union(*(one or () for one in inner))
-        elif key.startswith("$"):
-            found = set() if key == "$comment" else None
-        if found is None:
+            for branch in condition:
+                inner = find_roots(branch)
+                if inner is None:
+                    return None
+                roots |= inner
+        elif not key.startswith("$"):
+            roots.add(key.partition(".")[0])
+        elif key != "$comment":
             return None
-        roots |= found
     return roots
 
 
@@ -252,7 +250,7 @@ def _move_expression(expression: Any, part: str) -> Document:
 
     ROOT cannot be set. Without a document nothing is computed, since that could fail.
     """
-    if any(isinstance(one, str) and one.startswith(_WHOLE) for one in walk(expression)):
+    if any(isinstance(inner, str) and inner.startswith(_WHOLE) for inner in walk(expression)):
         raise _immovable(f"$expr and {_WHOLE}")
     is_document = {"$eq": [{"$type": f"${part}"}, "object"]}
     moved = {"$let": {"vars": {"CURRENT": f"${part}"}, "in": expression}}

@@ -181,8 +181,8 @@ def _compute(
             inner = {name: analysis.measure(value, scope, 1, below)}
         for one, size in inner.items():
             analysis.keep(size.built, below)
-            known = computed.get(one)
-            computed[one] = size if known is None else _merge(known, size)
+            earlier = computed.get(one)
+            computed[one] = size if earlier is None else _merge(earlier, size)
     return computed
 
 
@@ -191,7 +191,8 @@ def _is_of_find(value: Mapping[str, Any]) -> bool:
     if len(value) != 1:
         return False
     ((name, body),) = value.items()
-    is_plain = all(isinstance(one, int | float) for one in (body if type(body) is list else [body]))
+    items = body if type(body) is list else [body]
+    is_plain = all(isinstance(item, int | float) for item in items)
     return name in _ONLY_FIND and (name != "$slice" or is_plain)
 
 
@@ -211,9 +212,9 @@ def _compute_below(
     size = analysis.measure(value, inside, turns, place)
     built = close(size.built, part, Form(turns))
     analysis.check_size(Size(bytes=built), place)  # of all elements: they are no one value
-    lengths = [one.resolve(part, around.bytes) for one in (size.length, size.inner)]
+    lengths = [form.resolve(part, around.bytes) for form in (size.length, size.inner)]
     inner = add(join([around.length, around.inner, *lengths]), Form(1))
-    keys = Form(sum(len(one) + ELEMENT for one in names))
+    keys = Form(sum(len(step) + ELEMENT for step in names))
     grown = close(add(size.bytes, keys), part, Form(turns))
     # Arrays in arrays stay around what is set in them, however many there are.
     depth = size.depth.add(around.depth.levels + len(names))
@@ -222,15 +223,15 @@ def _compute_below(
     return size._replace(built=built, depth=depth)
 
 
-def _merge(one: Size, other: Size) -> Size:
+def _merge(first: Size, other: Size) -> Size:
     """Return the size of a property that is set in two places."""
     return Size(
-        add(one.bytes, other.bytes),
-        add(one.length, other.length),
-        add(one.inner, other.inner, other.length),
-        min(one.low, other.low),
-        max(one.high, other.high),
-        one.supplied or other.supplied,
-        built=add(one.built, other.built),
-        depth=deepest([one.depth, other.depth]),
+        add(first.bytes, other.bytes),
+        add(first.length, other.length),
+        add(first.inner, other.inner, other.length),
+        min(first.low, other.low),
+        max(first.high, other.high),
+        first.supplied or other.supplied,
+        built=add(first.built, other.built),
+        depth=deepest([first.depth, other.depth]),
     )

@@ -17,13 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.errors import ExpressionTooLarge, LoopTooLarge, QueryError
 from docgraph.store.guard.operands import BYTE, PLAIN, Operands, choose
-from docgraph.store.guard.operator_sizes import (
-    BUILDING_TEXTS,
-    REFERRING,
-    RULES,
-    TAKING_NAMES,
-    nest,
-)
+from docgraph.store.guard.operator_sizes import BUILDING_TEXTS, REFERRING, RULES, TAKING_NAMES, nest
 from docgraph.store.guard.references import ExpressionPath
 from docgraph.store.guard.sizes import (
     ELEMENT,
@@ -194,8 +188,8 @@ class Analysis:
             return scope.read(path) if dot else scope.document
         if name in _SYSTEM:
             return Size()
-        found = scope.variables.get(name, self._stored)
-        return found.within(path.count(".") + 1) if dot else found
+        variable = scope.variables.get(name, self._stored)
+        return variable.within(path.count(".") + 1) if dot else variable
 
     def _measure_document(self, value: Mapping[str, Any], frame: _Frame) -> Size:
         if len(value) == 1:
@@ -216,17 +210,17 @@ class Analysis:
     def _gather(self, items: list[Size], overhead: int, place: ExpressionPath) -> Size:
         """Return the size of an array or document of these."""
         trusted = self.model.trusted
-        inner = join([form for one in items for form in (one.length, one.inner)])
+        inner = join([form for item in items for form in (item.length, item.inner)])
         size = Size(
-            add(Form(1 if trusted else overhead), *(one.bytes for one in items)),
+            add(Form(1 if trusted else overhead), *(item.bytes for item in items)),
             Form(1 if trusted else len(items)),
             inner,
-            min((one.low for one in items), default=0),
-            max((one.high for one in items), default=1),
-            any(one.supplied for one in items),
-            built=add(Form(overhead), *(one.built for one in items)),
-            is_whole=any(one.is_whole for one in items),
-            depth=deepest(one.depth for one in items).add(1),
+            min((item.low for item in items), default=0),
+            max((item.high for item in items), default=1),
+            any(item.supplied for item in items),
+            built=add(Form(overhead), *(item.built for item in items)),
+            is_whole=any(item.is_whole for item in items),
+            depth=deepest(item.depth for item in items).add(1),
         )
         self.check_size(size, place)
         return size
@@ -274,15 +268,17 @@ class Analysis:
             if size.length.constant == inf and not isinstance(body, list | tuple):
                 raise QueryError(f"{place}: $range takes a list of two or three numbers")
             size = self._check_range(size, place)
-        unpacked = add(*(one.bytes for one in operands.all if one.is_whole)).times(_UNPACKED)
+        unpacked = add(*(operand.bytes for operand in operands.all if operand.is_whole)).times(
+            _UNPACKED
+        )
         self.charge(add(steps, unpacked.times(BYTE)), frame.times, place)
         if name in BUILDING_TEXTS:
             return size._replace(built=size.bytes)
         if size.bytes == _SINGLE:
             return size._replace(built=_SINGLE)
-        own = NONE if name in REFERRING else size.length.times(ELEMENT)
-        is_whole = name != "$getField" and any(one.is_whole for one in operands.all)
-        built = add(own, unpacked, *(one.built for one in operands.all))
+        references = NONE if name in REFERRING else size.length.times(ELEMENT)
+        is_whole = name != "$getField" and any(operand.is_whole for operand in operands.all)
+        built = add(references, unpacked, *(operand.built for operand in operands.all))
         return size._replace(built=built, is_whole=is_whole)
 
     def _measure_operands(self, name: str, body: Any, frame: _Frame) -> Operands:
@@ -308,7 +304,7 @@ class Analysis:
     def _measure_let(self, body: Mapping[str, Any], frame: _Frame) -> Size:
         bound = self._measure_named(body.get("vars"), frame.at("vars"))
         result = self._measure(body.get("in"), frame.bind(bound, frame.times).at("in"))
-        return result._replace(built=add(result.built, *(one.built for one in bound.values())))
+        return result._replace(built=add(result.built, *(size.built for size in bound.values())))
 
     def _measure_switch(self, body: Mapping[str, Any], frame: _Frame) -> Size:
         branches, results = body.get("branches"), []
@@ -317,7 +313,7 @@ class Analysis:
             results += [size for key, size in parts.items() if key != "case"]
         if "default" in body:
             results.append(self._measure(body["default"], frame.at("default")))
-        return choose(results)._replace(built=join([one.built for one in results]))
+        return choose(results)._replace(built=join([result.built for result in results]))
 
     def _open_loop(self, body: Mapping[str, Any], frame: _Frame) -> tuple[Size, LoopElement, float]:
         """Return the array of a loop, the part that each turn gets, and the number of turns."""
@@ -336,22 +332,18 @@ class Analysis:
         inside = frame.bind({str(body.get("as", "this")): array.element(part)}, turns)
         result = self._measure(body.get("in"), inside.at("in"))
         bytes = close(add(result.bytes, Form(ELEMENT)), part, array.length)
-        inner = join([one.resolve(part, array.bytes) for one in (result.length, result.inner)])
+        inner = join([form.resolve(part, array.bytes) for form in (result.length, result.inner)])
         built = close(add(result.built, Form(ELEMENT)), part, array.length)
         supplied = array.supplied or result.supplied
         size = Size(bytes, array.length, inner, result.low, result.high, supplied)
-        is_stored = frame.times <= 1 and array.built == NONE
-        built = self._limit_once(built, frame.place) if is_stored else add(array.built, built)
+        if frame.times > 1 or array.built != NONE:
+            built = add(array.built, built)
+        elif not (total := built.flatten()).parts:
+            # One iteration over a stored array is allowed; one over its result is too large.
+            self.keep(total, frame.place)
+            built = Form(min(total.constant, MAX_BYTES))
         depth = result.depth.add(1)
         return size._replace(built=built, is_whole=result.is_whole, depth=depth)
-
-    def _limit_once(self, built: Form, place: ExpressionPath) -> Form:
-        """Allow one iteration over a stored array; an iteration over its result is too large."""
-        total = built.flatten()
-        if total.parts:
-            return built
-        self.keep(total, place)
-        return Form(min(total.constant, MAX_BYTES))
 
     def _measure_filter(self, body: Mapping[str, Any], frame: _Frame) -> Size:
         array, part, turns = self._open_loop(body, frame)

@@ -104,9 +104,9 @@ UNKNOWN: Final = Ground()
 
 def find_unsafe(filter: Any) -> str | None:
     """Return the first part of a filter that can fail or evaluates something; None if safe."""
-    if not isinstance(filter, Mapping):
+    if not isinstance(filter, (dict, Mapping)):
         return "a filter that is no object"
-    return next((one for entry in filter.items() if (one := _find_in(*entry))), None)
+    return next((unsafe for entry in filter.items() if (unsafe := _find_in(*entry))), None)
 
 
 def _find_in(key: str, value: Any) -> str | None:
@@ -119,7 +119,7 @@ def _find_in(key: str, value: Any) -> str | None:
     if key in _LISTS:
         return _find_in_list(key, value)
     if key in _LOGICAL and isinstance(value, (list, tuple)):
-        return next((one for branch in value if (one := find_unsafe(branch))), None)
+        return next((unsafe for branch in value if (unsafe := find_unsafe(branch))), None)
     return key
 
 
@@ -134,15 +134,15 @@ def _find_in_list(key: str, values: Any) -> str | None:
     if not isinstance(values, (list, tuple)):
         return key
     types = set(map(type, values))  # lists of ids are long
-    if any(issubclass(one, _PATTERNS) for one in types):
+    if any(issubclass(kind, _PATTERNS) for kind in types):
         return _PATTERN
-    if key != "$all" or not any(issubclass(one, Mapping) for one in types):
+    if key != "$all" or not any(issubclass(kind, Mapping) for kind in types):
         return None
-    return next((one for value in values if (one := _find_in_condition(value))), None)
+    return next((unsafe for value in values if (unsafe := _find_in_condition(value))), None)
 
 
 def _is_operators(value: Any) -> bool:
-    return isinstance(value, Mapping) and next(iter(value), "")[:1] == "$"
+    return isinstance(value, (dict, Mapping)) and next(iter(value), "")[:1] == "$"
 
 
 def split(filter: Filter, *, by_bytes: bool = False) -> FilterParts:
@@ -157,12 +157,12 @@ def split(filter: Filter, *, by_bytes: bool = False) -> FilterParts:
         )
     front: list[Filter] = []
     behind: list[Filter] = []
-    for one in _list_conditions(filter):
-        if find_unsafe(one) is None:
-            front.append(one)
+    for condition in _list_conditions(filter):
+        if find_unsafe(condition) is None:
+            front.append(condition)
             continue
-        behind.append(one)
-        if implied := _relax(one, by_bytes):
+        behind.append(condition)
+        if implied := _relax(condition, by_bytes):
             front.append(implied)
     parts = FilterParts(_join(front), _join(behind))
     if has_key(parts.behind, _TEXT):
@@ -221,12 +221,14 @@ def _imply(key: str, value: Any, by_bytes: bool) -> Any:
     if key[:1] != "$" and isinstance(value, _PATTERNS):
         return (_find_range(value) or None) if by_bytes else None
     if key in ("$and", "$or") and isinstance(value, (list, tuple)):
-        implied = [_relax(one, by_bytes) if isinstance(one, Mapping) else {} for one in value]
+        implied = [
+            _relax(branch, by_bytes) if isinstance(branch, Mapping) else {} for branch in value
+        ]
         if key == "$or" and not all(implied):
             return None
-        return [one for one in implied if one] or None
+        return [condition for condition in implied if condition] or None
     if key == "$nor" and isinstance(value, (list, tuple)):
-        return [one for one in value if find_unsafe(one) is None] or None
+        return [branch for branch in value if find_unsafe(branch) is None] or None
     if key == "$elemMatch" or (key[:1] != "$" and _is_operators(value)):
         return (_relax(value, by_bytes) if isinstance(value, Mapping) else {}) or None
     return None
@@ -240,10 +242,10 @@ def _find_range(pattern: Any, options: Any = "") -> Document:
         pattern = pattern.pattern
     if not isinstance(pattern, str) or not isinstance(options, str):
         return {}
-    found = _PREFIX.match(pattern)
-    if found is None or not _EXACT_OPTIONS.issuperset(options):
+    literal = _PREFIX.match(pattern)
+    if literal is None or not _EXACT_OPTIONS.issuperset(options):
         return {}
-    prefix, rest = re.sub(r"\\(.)", r"\1", found[1]), pattern[found.end() :]
+    prefix, rest = re.sub(r"\\(.)", r"\1", literal[1]), pattern[literal.end() :]
     if rest.startswith(_QUANTIFIERS):
         prefix = prefix[:-1]  # the last character is optional, or repeated
     if not prefix or "|" in rest:
@@ -282,7 +284,7 @@ class FencedStages:
     def begin_search(self, condition: Filter) -> None:
         """Add a first `$match` with `$text`, together with the row filter."""
         parts = split(condition, by_bytes=self._ground.by_bytes)
-        self._add_match(_join([one for one in (self._row, parts.front) if one]))
+        self._add_match(_join(list(filter(None, (self._row, parts.front)))))
         if parts.behind:
             self._close(None, parts.behind)
 
@@ -290,11 +292,19 @@ class FencedStages:
         """Add a stage; `is_open`: its reads of other collections have an open row filter."""
         ((name, body),) = stage.items()
         if name == "$match":
-            self._match(body)
+            if self.is_open and isinstance(body, Mapping) and find_unsafe(body) is not None:
+                parts = split(body, by_bytes=self._ground.by_bytes)
+                sort = self._pop_sort()
+                if parts.front:
+                    self._add_match(parts.front)
+                self._close(sort, parts.behind)
+            else:
+                self._add_match(body)
         elif name == "$sort" and self._fenced_at == len(self.stages) - 2 and self._is_served(body):
             self.stages.insert(len(self.stages) - 2, stage)
         else:
-            if self.is_open and self._needs_fence_before(stage):
+            is_crossed = self._is_early and not _is_leading(name, body)
+            if self.is_open and (holds_unsafe(stage) if name == "$facet" else is_crossed):
                 self._close(self._pop_sort(), {})
             self.stages.append(stage)
             if name != "$sort":
@@ -302,22 +312,6 @@ class FencedStages:
             if name == "$limit":
                 self.is_open = False  # acts as a fence
         self.is_open = self.is_open or is_open
-
-    def _needs_fence_before(self, stage: Filter) -> bool:
-        ((name, body),) = stage.items()
-        if name == "$facet":
-            return holds_unsafe(stage)
-        return self._is_early and not _is_leading(name, body)
-
-    def _match(self, condition: Any) -> None:
-        if not self.is_open or find_unsafe(condition) is None or not isinstance(condition, Mapping):
-            self._add_match(condition)
-            return
-        parts = split(condition, by_bytes=self._ground.by_bytes)
-        sort = self._pop_sort()
-        if parts.front:
-            self._add_match(parts.front)
-        self._close(sort, parts.behind)
 
     def _add_match(self, condition: Any) -> None:
         self.stages.append({"$match": condition})
@@ -356,14 +350,14 @@ def _is_moved_to_front(pipeline: Sequence[Filter]) -> bool:
 def _is_leading(name: str, body: Any) -> bool:
     """Check if safe conditions behind the stage can still be moved in front of it."""
     if name == "$project" and isinstance(body, Mapping):
-        return all(isinstance(one, (bool, int)) for one in body.values())
+        return all(isinstance(shown, (bool, int)) for shown in body.values())
     return name in ("$match", "$sort", "$unset")
 
 
 def holds_unsafe(stage: Filter) -> bool:
     """Return whether a pipeline inside the stage has an unsafe `$match`."""
     inside = visit_stages([stage], "", ExpressionPath(None, "stages"))
-    return any(find_unsafe(one.body) is not None for one in inside if one.name == "$match")
+    return any(find_unsafe(inner.body) is not None for inner in inside if inner.name == "$match")
 
 
 def check_found(filter: Filter) -> None:
@@ -403,5 +397,5 @@ def _fill(value: Any, key: str = "") -> Any:
     if isinstance(value, Mapping):
         if any(name in _TEMPLATES for name in value):
             return [] if key in _LISTS or key in _LOGICAL else {}
-        return {name: _fill(one, name) for name, one in value.items()}
-    return [_fill(one) for one in value] if isinstance(value, (list, tuple)) else value
+        return {name: _fill(inner, name) for name, inner in value.items()}
+    return [_fill(item) for item in value] if isinstance(value, (list, tuple)) else value

@@ -40,17 +40,17 @@ class Operands:
     @property
     def supplied(self) -> bool:
         """Whether a value of the caller is among them."""
-        return any(one.supplied for one in self.all)
+        return any(operand.supplied for operand in self.all)
 
     @property
     def bytes(self) -> Form:
         """All of them together."""
-        return add(*(one.bytes for one in self.all))
+        return add(*(operand.bytes for operand in self.all))
 
     @property
     def length(self) -> Form:
         """The elements of all of them together."""
-        return add(*(one.length for one in self.all))
+        return add(*(operand.length for operand in self.all))
 
     @property
     def input(self) -> Size:
@@ -67,9 +67,9 @@ class Operands:
 
     def unite(self) -> Size:
         """Return the size of an array with the elements of all operands."""
-        low = min((one.low for one in self.all), default=0)
-        high = max((one.high for one in self.all), default=0)
-        inner = join([one.inner for one in self.all])
+        low = min((operand.low for operand in self.all), default=0)
+        high = max((operand.high for operand in self.all), default=0)
+        inner = join([operand.inner for operand in self.all])
         return self.size(self.bytes, self.length, inner)._replace(low=low, high=high)
 
 
@@ -88,7 +88,7 @@ def visit(operands: Operands) -> Form:
 
 def compare(operands: Operands) -> Form:
     """Return the steps to compare the operands: a comparison ends with the shorter value."""
-    work = [one.bytes.average() for one in operands.all]
+    work = [operand.bytes.average() for operand in operands.all]
     work.sort(key=lambda form: (bool(form.parts), form.constant))
     return add(*work[:-1]).times(BYTE)
 
@@ -114,15 +114,15 @@ def choose(sizes: list[Size]) -> Size:
     """Return the size of any one of the values."""
     sizes = sizes or [number(0, 1)]
     return Size(
-        join([one.bytes for one in sizes]),
-        join([one.length for one in sizes]),
-        join([one.inner for one in sizes]),
-        min(one.low for one in sizes),
-        max(one.high for one in sizes),
-        any(one.supplied for one in sizes),
-        is_numeric=all(one.is_numeric for one in sizes),
-        is_whole=any(one.is_whole for one in sizes),
-        depth=deepest(one.depth for one in sizes),
+        join([size.bytes for size in sizes]),
+        join([size.length for size in sizes]),
+        join([size.inner for size in sizes]),
+        min(size.low for size in sizes),
+        max(size.high for size in sizes),
+        any(size.supplied for size in sizes),
+        is_numeric=all(size.is_numeric for size in sizes),
+        is_whole=any(size.is_whole for size in sizes),
+        depth=deepest(size.depth for size in sizes),
     )
 
 
@@ -143,7 +143,7 @@ def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> SizeRule
         low, high = low - error, high + error
         if isnan(low) or isnan(high):
             return scalar(operands)
-        is_numeric = not allows_dates or all(one.is_numeric for one in operands.all)
+        is_numeric = not allows_dates or all(operand.is_numeric for operand in operands.all)
         return operands.number(low, high)._replace(is_numeric=is_numeric), NONE
 
     return rule
@@ -151,51 +151,46 @@ def _bound(by: Callable[..., Bounds], *, allows_dates: bool = False) -> SizeRule
 
 def _find_error(sizes: list[Size]) -> float:
     """Return the rounding error of the result: the database computes decimals differently."""
-    edges = [edge for one in sizes for edge in (one.low, one.high) if isfinite(edge)]
+    edges = [edge for size in sizes for edge in (size.low, size.high) if isfinite(edge)]
     total = sum(map(abs, edges))
     is_exact = total <= EXACT and all(edge == int(edge) for edge in edges)
     return 0 if is_exact else total * _ROUNDING
 
 
 def _multiply(*sizes: Size) -> Bounds:
-    found = [1.0]
-    for one in sizes:
+    bounds = [1.0]
+    for size in sizes:
         # Nothing times something unknown is nothing.
-        every = [n * edge if n and edge else 0 for n in found for edge in (one.low, one.high)]
-        found = [min(every), max(every)]
-    return min(found), max(found)
+        every = [n * edge if n and edge else 0 for n in bounds for edge in (size.low, size.high)]
+        bounds = [min(every), max(every)]
+    return min(bounds), max(bounds)
 
 
-def _divide(one: Size, other: Size) -> Bounds:
-    if not other.is_constant:
+def _divide(dividend: Size, divisor: Size) -> Bounds:
+    if not divisor.is_constant:
         raise TypeError
-    edges = one.low / other.low, one.high / other.low
+    edges = dividend.low / divisor.low, dividend.high / divisor.low
     return min(edges), max(edges)
 
 
-def _largest(one: Size) -> float:
-    return max(abs(one.low), abs(one.high))
+def _largest(size: Size) -> float:
+    return max(abs(size.low), abs(size.high))
 
 
-def convert(one: Size, operands: Operands) -> Size:
+def convert(size: Size, operands: Operands) -> Size:
     """Return the size of a value converted to a number; digits or the fraction may be dropped.
 
     The bounds of a value are those of a number. A key, a date, an id or binary data is no number,
     and `$max` returns a text or a date although it is below the constant.
     """
-    if not (one.is_numeric or one.text is not None):
+    if not (size.is_numeric or size.text is not None):
         return unknown(operands)
-    error = _find_error([one])
+    error = _find_error([size])
     low, high = (
         float(rounded(edge)) if isfinite(edge) else edge
-        for rounded, edge in ((floor, one.low - error), (ceil, one.high + error))
+        for rounded, edge in ((floor, size.low - error), (ceil, size.high + error))
     )
-    return number(low, high, supplied=one.supplied)
-
-
-def _same_number(operands: Operands) -> SizeAndForm:
-    one = operands.get(0)
-    return convert(one, operands), one.bytes.times(BYTE)
+    return number(low, high, supplied=size.supplied)
 
 
 def _extreme(is_least: bool) -> SizeRule:
@@ -204,14 +199,14 @@ def _extreme(is_least: bool) -> SizeRule:
     def rule(operands: Operands) -> SizeAndForm:
         size = choose(operands.all)
         # Null and missing values do not take part, so that only constants are a bound.
-        known = [one for one in operands.all if one.is_number]
+        constants = [operand for operand in operands.all if operand.is_number]
         if len(operands.all) == 1:
             return size.within(), compare_elements(operands)
-        if known and is_least:
+        if constants and is_least:
             # Only MinKey is less than a number, of all that is none.
-            size = size._replace(high=min(one.high for one in known), is_numeric=True)
-        elif known:
-            size = size._replace(low=max(one.low for one in known))
+            size = size._replace(high=min(constant.high for constant in constants), is_numeric=True)
+        elif constants:
+            size = size._replace(low=max(constant.low for constant in constants))
         return size, compare(operands)
 
     return rule
@@ -233,7 +228,10 @@ NUMBERS: Final[Mapping[str, SizeRule]] = {
     "mod": _bound(lambda a, b: (-_largest(b), _largest(b))),
     "ceil floor": _WHOLE,
     "round trunc": _ROUND,
-    "toInt toLong toDouble toDecimal": _same_number,
+    "toInt toLong toDouble toDecimal": lambda ops: (
+        convert(ops.get(0), ops),
+        ops.get(0).bytes.times(BYTE),
+    ),
     "min": _extreme(is_least=True),
     "max": _extreme(is_least=False),
 }

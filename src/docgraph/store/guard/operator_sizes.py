@@ -51,7 +51,7 @@ _STORED_PARTS: Final = 1_000  # of a stored text, as many as elements of a store
 
 def _find_element(operands: Operands) -> SizeAndForm:
     """Measure `$in` (value, array) and `$indexOfArray` (array, value)."""
-    longest = join([one.length for one in operands.all[:2]])
+    longest = join([operand.length for operand in operands.all[:2]])
     return operands.number(-1, longest.bound()), add(longest.times(PLAIN), scan(operands))
 
 
@@ -63,8 +63,8 @@ def _choose_branch(operands: Operands) -> SizeAndForm:
 
 
 def _pick_element(operands: Operands) -> SizeAndForm:
-    one = operands.get(0)
-    return Size(one.bytes, one.inner, one.inner, one.low, one.high, one.supplied), NONE
+    array = operands.get(0)
+    return Size(array.bytes, array.inner, array.inner, array.low, array.high, array.supplied), NONE
 
 
 def _text(operands: Operands) -> SizeAndForm:
@@ -136,9 +136,9 @@ def _find_matches(is_every: bool) -> SizeRule:
 def _convert(operands: Operands) -> SizeAndForm:
     size, to = choose(operands.all), operands.name("to").text
     is_number = to in _NUMBER_TYPES and "base" not in operands.named
-    found = convert(operands.name("input"), operands) if is_number else unknown(operands)
+    converted = convert(operands.name("input"), operands) if is_number else unknown(operands)
     bytes = add(size.bytes, Form(_LARGEST_NUMBER))
-    low, high = min(size.low, found.low), max(size.high, found.high)
+    low, high = min(size.low, converted.low), max(size.high, converted.high)
     return size._replace(bytes=bytes, low=low, high=high, is_numeric=False), scan(operands)
 
 
@@ -171,26 +171,26 @@ def _zip(operands: Operands) -> SizeAndForm:
     bytes = add(inputs.bytes, product(rows, add(columns.times(ELEMENT), filled, Form(ELEMENT))))
     inner = join([columns, inputs.inner, defaults.inner if defaults else NONE])
     parts = [inputs, defaults] if defaults else [inputs]
-    low, high = min(one.low for one in parts), max(one.high for one in parts)
+    low, high = min(part.low for part in parts), max(part.high for part in parts)
     size = Size(bytes, rows, inner, low, high, operands.supplied)
     return size, product(rows, columns).times(PLAIN)
 
 
 def _pairs(operands: Operands) -> SizeAndForm:
     """Measure `$objectToArray`: `k` and `v` for each property."""
-    one = operands.get(0)
-    bytes = add(one.bytes, one.length.times(4 * ELEMENT))
-    inner = join([one.inner, Form(2)])
-    size = Size(bytes, one.length, inner, one.low, one.high, operands.supplied)
+    document = operands.get(0)
+    bytes = add(document.bytes, document.length.times(4 * ELEMENT))
+    inner = join([document.inner, Form(2)])
+    size = Size(bytes, document.length, inner, document.low, document.high, operands.supplied)
     return size, visit(operands)
 
 
 def _set_property(operands: Operands) -> SizeAndForm:
     both = [operands.name("input"), operands.name("value")]
     bytes = add(operands.bytes, Form(ELEMENT))
-    inner = join([join([one.length, one.inner]) for one in both])
+    inner = join([join([operand.length, operand.inner]) for operand in both])
     length = add(both[0].length, Form(1))
-    low, high = (min(one.low for one in both), max(one.high for one in both))
+    low, high = (min(operand.low for operand in both), max(operand.high for operand in both))
     return Size(bytes, length, inner, low, high, operands.supplied), visit(operands)
 
 
@@ -202,7 +202,7 @@ def _range(operands: Operands) -> SizeAndForm:
         spans = [end.high - start.low, start.high - end.low]
     width = min(abs(step.low), abs(step.high)) if step.is_constant else 1
     # Not a number: both ends are unknown.
-    span = max(inf if isnan(one) else one for one in spans)
+    span = max(inf if isnan(length) else length for length in spans)
     count = max(ceil(span / max(width, 1)), 0) if isfinite(span) else inf
     low, high = min(start.low, end.low), max(start.high, end.high)
     size = Size(Form(2 * count * ELEMENT), Form(count), NONE, low, high, operands.supplied)
@@ -324,5 +324,5 @@ def nest(name: str, operands: Operands) -> Depth:
     if name in RULES and name not in _LEVELS:
         return _OWN_LEVELS
     more = operands.named.get(_MORE_LEVELS.get(name, ""))
-    depths = [*(one.depth for one in operands.all), *([more.depth.add(1)] if more else [])]
+    depths = [*(operand.depth for operand in operands.all), *([more.depth.add(1)] if more else [])]
     return deepest([_OWN_LEVELS, deepest(depths).add(_LEVELS.get(name, 1))])

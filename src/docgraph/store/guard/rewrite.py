@@ -9,10 +9,10 @@ A fence (`fence.py`) prevents that later conditions are moved into the row filte
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from docgraph.exchange.data import Document, Write
+from docgraph.exchange.data import Document, Filter, Stages, Write
 from docgraph.store.guard.fence import UNKNOWN, FencedStages, Ground, check_searched
 from docgraph.store.guard.references import READING_MORE, nested_pipelines, read_reference
 from docgraph.store.guard.shield import (
@@ -42,7 +42,7 @@ _WHOLE_DOCUMENT = ("$$ROOT", "$$CURRENT")
 
 
 def guard_pipeline(
-    pipeline: Sequence[Mapping[str, Any]],
+    pipeline: Stages,
     db: str,
     collection: str,
     shield: Shield,
@@ -60,9 +60,7 @@ class _Rewriter:
         self.shield = shield
         self.grounds = grounds
 
-    def on_collection(
-        self, pipeline: Sequence[Mapping[str, Any]], db: str, collection: str
-    ) -> FencedStages:
+    def on_collection(self, pipeline: Stages, db: str, collection: str) -> FencedStages:
         namespace = namespace_of(db, collection)
         hidden = self.shield.hidden.get(namespace, ())
         row = self.shield.rows.get(namespace) or {}
@@ -78,18 +76,16 @@ class _Rewriter:
             stages.add({"$unset": _dotted(hidden)})
         return self._add_all(pipeline[1:] if is_begun else pipeline, db, stages)
 
-    def _add_all(
-        self, pipeline: Sequence[Mapping[str, Any]], db: str, stages: FencedStages
-    ) -> FencedStages:
+    def _add_all(self, pipeline: Stages, db: str, stages: FencedStages) -> FencedStages:
         """Add the stages; guard what they read of other collections."""
         for stage in pipeline:
             ((name, body),) = stage.items()
             if name not in READING_MORE:
                 stages.add(stage)
             elif name == "$facet":
-                inner = {key: self._add_all(one, db, _unrestricted()) for key, one in body.items()}
-                facets = {key: one.stages for key, one in inner.items()}
-                stages.add({name: facets}, is_open=any(one.is_open for one in inner.values()))
+                facets = {key: self._add_all(inner, db, _free()) for key, inner in body.items()}
+                guarded = {key: facet.stages for key, facet in facets.items()}
+                stages.add({name: guarded}, is_open=any(facet.is_open for facet in facets.values()))
             elif name == "$graphLookup":
                 self._add_graph(body, db, stages)
             else:
@@ -101,11 +97,11 @@ class _Rewriter:
         reference = read_reference(name, body, db, name)
         pipeline = next((nested for _, nested in nested_pipelines(name, body)), [])
         if reference is None:
-            inner = self._add_all(pipeline, db, _unrestricted())
+            inner = self._add_all(pipeline, db, _free())
         else:
             inner = self.on_collection(pipeline, reference.db, reference.collection)
             # The equality of `foreignField` is evaluated before the pipeline runs.
-            hidden = self._hidden(reference.db, reference.collection)
+            hidden = self.shield.hidden.get(namespace_of(*reference.place), ())
             if hidden and isinstance(body, Mapping) and "foreignField" in body:
                 check_path(body["foreignField"], hidden, "$lookup")
         if inner.stages:
@@ -117,8 +113,8 @@ class _Rewriter:
         """Add `$graphLookup`, which has no pipeline: restrict its search, `$unset` its result."""
         reference = read_reference("$graphLookup", body, db, "$graphLookup")
         assert reference is not None  # noqa: S101 - it always names a collection
-        hidden = self._hidden(reference.db, reference.collection)
-        row = self.shield.rows.get(namespace_of(reference.db, reference.collection))
+        hidden = self.shield.hidden.get(namespace_of(*reference.place), ())
+        row = self.shield.rows.get(namespace_of(*reference.place))
         condition = body.get("restrictSearchWithMatch")
         if hidden:
             check_path(body.get("connectFromField"), hidden, "$graphLookup")
@@ -132,17 +128,13 @@ class _Rewriter:
         if hidden:
             stages.add({"$unset": _dotted(hidden, f"{body.get('as')}.")})
 
-    def _hidden(self, db: str, collection: str) -> Paths:
-        return self.shield.hidden.get(namespace_of(db, collection), ())
 
-
-def _unrestricted() -> FencedStages:
+def _free() -> FencedStages:
+    """Return stages that no row filter restricts."""
     return FencedStages({}, UNKNOWN)
 
 
-def _begin(
-    stage: Mapping[str, Any], hidden: Paths, row: Mapping[str, Any], stages: FencedStages
-) -> bool:
+def _begin(stage: Mapping[str, Any], hidden: Paths, row: Filter, stages: FencedStages) -> bool:
     """Add a stage that must be the first one, guarded in its own way; False: it need not be."""
     ((name, body),) = stage.items()
     if name in _SEARCHES:
@@ -158,7 +150,7 @@ def _begin(
     return False
 
 
-def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
+def _guard_near(body: Any, hidden: Paths, row: Filter) -> Document:
     """Guard `$geoNear`, which has a condition; without a key it would use the only index."""
     if not isinstance(body, Mapping):
         raise reject("$geoNear")
@@ -171,7 +163,7 @@ def _guard_near(body: Any, hidden: Paths, row: Mapping[str, Any]) -> Document:
     return {**body, "query": _both(row, query)}
 
 
-def _both(row: Mapping[str, Any], filter: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def _both(row: Filter, filter: Filter | None) -> Mapping[str, Any]:
     if row and filter:
         return {"$and": [row, filter]}
     return row or filter or {}
@@ -192,17 +184,12 @@ def check_update(update: Any, hidden: Paths) -> None:
         for change in read_update(update):
             if change.operator not in _SETTERS:
                 check_path(change.path, hidden, change.operator)
-    elif has_key(update, _FIELD_ACCESS) or _reads_hidden(update, hidden):
+    elif has_key(update, _FIELD_ACCESS) or any(
+        text.startswith(_WHOLE_DOCUMENT) if text[:2] == "$$" else reaches(text[1:], hidden)
+        for text in walk(update)
+        if isinstance(text, str) and text[:1] == "$"
+    ):  # an expression reads a hidden property or a whole document
         raise reject("the update")
-
-
-def _reads_hidden(value: Any, hidden: Paths) -> bool:
-    """Check if an expression in an update pipeline reads a hidden property or a whole document."""
-    texts = [one for one in walk(value) if isinstance(one, str) and one[:1] == "$"]
-    return any(
-        one.startswith(_WHOLE_DOCUMENT) if one[:2] == "$$" else reaches(one[1:], hidden)
-        for one in texts
-    )
 
 
 def check_write(write: Write, *, db: str, policy: Policy, hidden: Paths) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from docgraph.exchange.data import Document
+from docgraph.exchange.data import CollectionName, Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
 from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats, Index
@@ -28,11 +28,10 @@ from docgraph.store.guard.fence import (
     find_unsafe,
     holds_unsafe,
 )
-from docgraph.store.guard.references import find_references
 from docgraph.store.guard.shield import Shield, reject, shows_storage
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.names import namespace_of
-from docgraph.store.order import Order, is_served, pinned_paths, serves_surely
+from docgraph.store.order import Order, find_alternatives, is_served, pinned_paths, serves_surely
 
 Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
 
@@ -44,8 +43,8 @@ _FIND_ONLY: Final = frozenset({"$slice", "$elemmatch"})  # in lower case, as `ha
 async def restrict(
     stats: CollectionStats,
     shield: Shield,
-    place: tuple[str, str],
-    filter: Mapping[str, Any],
+    place: CollectionName,
+    filter: Filter,
     projection: Mapping[str, Any] | None = None,
 ) -> FilterParts:
     """Return the filter with the caller's row filter, and with a fence if it needs one."""
@@ -62,38 +61,30 @@ async def restrict(
 
 
 async def find_grounds(
-    stats: CollectionStats,
-    shield: Shield,
-    place: tuple[str, str],
-    pipeline: Sequence[Mapping[str, Any]],
+    stats: CollectionStats, shield: Shield, places: Sequence[CollectionName], pipeline: Stages
 ) -> dict[str, Ground]:
     """Load the grounds of collections with row filters, if the pipeline needs a fence."""
     if not shield.rows or not any(map(holds_unsafe, pipeline)):
         return {}
-    places = [place, *((one.db, one.collection) for one in find_references(pipeline, place[0]))]
     return {
-        namespace: await _find_ground(stats, one)
-        for one in dict.fromkeys(places)
-        if (namespace := namespace_of(*one)) in shield.rows
+        namespace: await _find_ground(stats, place)
+        for place in dict.fromkeys(places)
+        if (namespace := namespace_of(*place)) in shield.rows
     }
 
 
 async def check_collations(
-    stats: CollectionStats,
-    shield: Shield,
-    place: tuple[str, str],
-    pipeline: Sequence[Mapping[str, Any]],
-    deadline: Deadline,
+    stats: CollectionStats, shield: Shield, places: Sequence[CollectionName], deadline: Deadline
 ) -> None:
     """Reject a pipeline that would compare a row filter by another collation than a `find` does.
 
-    The collation of its first collection applies to all that it reads.
+    The collation of its first collection applies to all `places` that it reads.
     """
-    others = ((one.db, one.collection) for one in find_references(pipeline, place[0]))
-    for other in dict.fromkeys(others) if shield.rows else ():
-        if other == place or not shield.rows.get(namespace_of(*other)):
+    for other in dict.fromkeys(places):
+        if other == places[0] or not shield.rows.get(namespace_of(*other)):
             continue
-        first, second = [await stats.collation(*one, deadline) for one in (place, other)]
+        first = await stats.collation(*places[0], deadline)
+        second = await stats.collation(*other, deadline)
         if first == MISSING:
             first = BY_BYTES  # it has no documents, but `$unionWith` adds others
         if first is None or second not in {first, MISSING}:
@@ -104,7 +95,7 @@ async def check_collations(
             )
 
 
-async def _find_ground(stats: CollectionStats, place: tuple[str, str]) -> Ground:
+async def _find_ground(stats: CollectionStats, place: CollectionName) -> Ground:
     indexes = await stats.indexes(*place)
     if indexes is None:
         return UNKNOWN
@@ -118,7 +109,7 @@ class FencedFind:
 
     def __init__(
         self,
-        place: tuple[str, str],
+        place: CollectionName,
         parts: FilterParts,
         projection: Mapping[str, Any] | None,
         bounds: tuple[int, int],
@@ -142,7 +133,7 @@ class FencedFind:
         command = self._build(order, served, shown)
         if not needs_find:
             return await send(command, take)
-        ids = [one[_ID] for one in await send(command, None) if _ID in one]
+        ids = [document[_ID] for document in await send(command, None) if _ID in document]
         documents = await self._read(ids, order, send) if ids else []
         return await hand_over(documents, take)
 
@@ -178,8 +169,8 @@ class FencedFind:
             path: shown for path, shown in self._projection.items() if path != _ID or not hides_id
         }
         command = build_find(self._place[1], {"$and": conditions}, limit=len(ids), options=options)
-        found = {_key_of(one[_ID]): one for one in await send(command, None)}
-        documents = [found[key] for key in map(_key_of, ids) if key in found]
+        by_key = {_key_of(document[_ID]): document for document in await send(command, None)}
+        documents = [by_key[key] for key in map(_key_of, ids) if key in by_key]
         if hides_id:
             for document in documents:
                 del document[_ID]
@@ -187,13 +178,11 @@ class FencedFind:
 
 
 def _is_find_only(projection: Mapping[str, Any]) -> bool:
-    return has_key(projection, _FIND_ONLY) or _is_positional(projection) or _adds_meta(projection)
-
-
-def _adds_meta(projection: Mapping[str, Any]) -> bool:
-    """Check if `$meta` is added to documents that retain the rest, as only `find` does."""
+    if has_key(projection, _FIND_ONLY) or _is_positional(projection):
+        return True
+    # `$meta` is added to documents that retain the rest.
     values = [value for path, value in projection.items() if path != _ID]
-    kept = [one for one in values if not (isinstance(one, Mapping) and "$meta" in one)]
+    kept = [value for value in values if not (isinstance(value, Mapping) and "$meta" in value)]
     return len(kept) < len(values) and not any(kept)
 
 
@@ -202,17 +191,13 @@ def _is_positional(projection: Mapping[str, Any]) -> bool:
 
 
 def _has_sort_key(projection: Mapping[str, Any]) -> bool:
-    return any(
-        isinstance(one, Mapping) and one.get("$meta") == "sortKey" for one in projection.values()
-    )
+    values = projection.values()
+    return any(isinstance(value, Mapping) and value.get("$meta") == "sortKey" for value in values)
 
 
 def _key_of(id: Any) -> bytes:
     """Return a hashable key for an id: an id that is a document is not hashable."""
     return encode_bson({_ID: id})
-
-
-_HASHED = "hashed"
 
 
 class RowFilter(NamedTuple):
@@ -222,46 +207,33 @@ class RowFilter(NamedTuple):
     under the filter examines the caller's rows, and not those of others.
     """
 
-    place: tuple[str, str]
+    place: CollectionName
     rule: str
     part: str
-    filter: Mapping[str, Any]
+    filter: Filter
 
 
 def find_unindexed(
-    filter: Mapping[str, Any], indexes: Iterable[Index]
+    filter: Filter, indexes: Iterable[Index]
 ) -> list[tuple[Mapping[str, Any], list[str]]]:
     """Return the branches of a filter that no index serves, each with its fixed properties.
 
     Return nothing if a branch fixes no property by `$eq` or `$in`: no index could serve it.
     """
-    first = {index.keys[0][0] for index in indexes if index.complete and _is_ordered(index)}
+    leading = [index.keys[0] for index in indexes if index.complete]
+    first = {path for path, order in leading if order == "hashed" or not isinstance(order, str)}
     branches = list(_find_branches(filter))
     if not all(paths for _, paths in branches):
         return []
     return [(branch, paths) for branch, paths in branches if first.isdisjoint(paths)]
 
 
-def _is_ordered(index: Index) -> bool:
-    direction = index.keys[0][1]
-    return direction == _HASHED or not isinstance(direction, str)
-
-
 def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
     """Return the alternatives of a filter; one that fixes a property does not need its `$or`."""
     paths = list(dict.fromkeys(pinned_paths(filter)))
-    alternatives = None if paths else next(_find_alternatives(filter), None)
+    alternatives = None if paths else next(find_alternatives(filter), None)
     if alternatives is None:
         yield filter, paths
         return
-    for one in alternatives:
-        yield from _find_branches(one)
-
-
-def _find_alternatives(filter: Any) -> Iterator[list[Any]]:
-    for key, value in filter.items() if isinstance(filter, Mapping) else ():
-        if key == "$or" and isinstance(value, list) and value:
-            yield value
-        elif key == "$and" and isinstance(value, list):
-            for part in value:
-                yield from _find_alternatives(part)
+    for alternative in alternatives:
+        yield from _find_branches(alternative)

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from docgraph.exchange.data import ESCAPING, Document, Read
+from docgraph.exchange.data import ESCAPING, Document, Filter, Read
 from docgraph.exchange.errors import SecurityViolation
 from docgraph.exchange.request import Account
 from docgraph.store.guard.fence import FilterParts, split
@@ -26,6 +26,7 @@ from docgraph.store.names import check_namespace, namespace_of, walk
 Rows = Mapping[str, Mapping[str, Any]]
 
 _NO_LISTS = Policy()
+_META = frozenset({"$meta"})
 _STORAGE = ("indexKey", "recordId")
 _PROJECTION_OPERATORS = frozenset({"$slice", "$elemMatch", "$meta"})
 
@@ -50,9 +51,7 @@ class Shield:
         names = {name.partition(".")[0] for name in (*self.hidden, *self.rows)}
         object.__setattr__(self, "databases", frozenset(names))
 
-    def restrict(
-        self, namespace: str, filter: Mapping[str, Any], *, by_bytes: bool = False
-    ) -> FilterParts:
+    def restrict(self, namespace: str, filter: Filter, *, by_bytes: bool = False) -> FilterParts:
         """Return the filter with the row filter of the namespace added; see `fence.split`."""
         row = self.rows.get(namespace)
         if not row:
@@ -94,10 +93,10 @@ class Guard:
         segments = tuple(path.split("."))
         if not all(segments) or any(part[:1] == "$" or part.isdigit() for part in segments):
             raise ValueError(f"{path!r} is not the path of a property")
-        known = self._everyday.hidden.get(namespace, ())
-        if segments not in known:
+        hidden = self._everyday.hidden.get(namespace, ())
+        if segments not in hidden:
             # Replaced as a whole: shields of running calls do not change.
-            self._everyday = Shield({**self._everyday.hidden, namespace: (*known, segments)})
+            self._everyday = Shield({**self._everyday.hidden, namespace: (*hidden, segments)})
         if not remade:
             self._lasting.add(namespace)
         key = RevealKey(namespace, path)
@@ -183,14 +182,10 @@ def _check_branches(filter: Any, hidden: Paths, what: str) -> None:
             for branch in condition:
                 _check_branches(branch, hidden, what)
         elif key not in HARMLESS:
-            _reject_named(key, hidden)
+            if any(key == ".".join(secret) for secret in hidden):
+                # The error names it, because the caller wrote that name.
+                raise SecurityViolation(f"Using filters on the {key} property is forbidden")
             check_path(key, hidden, what)
-
-
-def _reject_named(path: Any, hidden: Paths) -> None:
-    """Reject a hidden path; the error names it, because the caller wrote that name."""
-    if any(path == ".".join(secret) for secret in hidden):
-        raise SecurityViolation(f"Using filters on the {path} property is forbidden")
 
 
 def check_projection(projection: Mapping[str, Any], hidden: Paths) -> None:
@@ -203,16 +198,9 @@ def check_projection(projection: Mapping[str, Any], hidden: Paths) -> None:
             if not value.keys() <= _PROJECTION_OPERATORS or "indexKey" in value.values():
                 raise reject("the projection")
             check_path(path, hidden, "the projection")
-        elif not isinstance(value, (bool, int, float)):
-            raise reject("the projection")
-        elif value:
-            _check_named(path, hidden)
-
-
-def _check_named(path: str, hidden: Paths) -> None:
-    segments = _split(path)
-    for secret in hidden:
-        if segments[: len(secret)] == secret:
+            continue
+        is_flag = isinstance(value, (bool, int, float))
+        if not is_flag or (value and any(_split(path)[: len(name)] == name for name in hidden)):
             raise reject("the projection")
 
 
@@ -222,7 +210,10 @@ def shows_storage(value: Any) -> bool:
     The first contains everything in the index; the second depends on the number of documents
     before.
     """
-    return any(isinstance(one, Mapping) and one.get("$meta") in _STORAGE for one in walk(value))
+    if not has_key(value, _META):  # as nearly always
+        return False
+    parts = walk(value)
+    return any(isinstance(part, Mapping) and part.get("$meta") in _STORAGE for part in parts)
 
 
 def check_order(sort: Mapping[str, Any], hint: Any, hidden: Paths) -> None:
@@ -266,24 +257,22 @@ def find_named(value: Any, hidden: Paths) -> str | None:
     A pipeline that only names a hidden property does not show it. But whether it works, and its
     result, answer questions about the property. For indexes see `check_index`.
     """
-    found = (_find_inside(one, hidden) for one in walk(value, keys=True) if isinstance(one, str))
-    return next(filter(None, found), None)
+    for text in walk(value, keys=True):
+        if not isinstance(text, str):
+            continue
+        steps = tuple(step for step in text.lstrip("$").split(".") if not step.isdigit())
+        for path in hidden:
+            length = len(path)
+            if any(steps[at : at + length] == path for at in range(len(steps) - length + 1)):
+                return ".".join(path)
+    return None
 
 
 def find_property(schema: Any, hidden: Paths) -> str | None:
     """Return the hidden path that a JSON schema names: it nests properties by their own names."""
     last = {path[-1]: ".".join(path) for path in hidden}
-    texts = (one for one in walk(schema, keys=True) if isinstance(one, str))
+    texts = (text for text in walk(schema, keys=True) if isinstance(text, str))
     return next((last[text] for text in texts if text in last), None)
-
-
-def _find_inside(text: str, hidden: Paths) -> str | None:
-    steps = tuple(step for step in text.lstrip("$").split(".") if not step.isdigit())
-    for path in hidden:
-        length = len(path)
-        if any(steps[at : at + length] == path for at in range(len(steps) - length + 1)):
-            return ".".join(path)
-    return None
 
 
 def hide_marker(guard: Guard, db: str, collection: str) -> RevealKey:
@@ -305,7 +294,7 @@ def reject_marker(read: Read) -> None:
         raise reject("the projection")
 
 
-def reject_marker_in_filter(filter: Mapping[str, Any]) -> None:
+def reject_marker_in_filter(filter: Filter) -> None:
     """Raise `SecurityViolation` for a filter that uses the marker."""
     if _mentions(filter):
         raise reject("the filter")

@@ -130,22 +130,22 @@ def is_shown(path: str, shown: Shown) -> bool:
     if any(shown.values()):
         # Every step counts: with `a.b` shown, `a.0.b` is not, whether `0` is a name or a position.
         steps = path.split(".")
-        return any(steps[: len(one)] == one for one in _listed(shown))
+        return any(steps[: len(name)] == name for name in _listed(shown))
     return not any(_overlap(steps, _split(key)) for key in shown)
 
 
 def is_partly_shown(path: str, shown: Shown) -> bool:
     """Check if a part of the value at the path is hidden and a part is shown."""
     steps = _split(path)
-    return any(len(steps) < len(one) and one[: len(steps)] == steps for one in _listed(shown))
+    return any(len(steps) < len(name) and name[: len(steps)] == steps for name in _listed(shown))
 
 
 def is_hidden_whole(path: str, shown: Shown) -> bool:
     """Check if nothing of the value at the path is, or could be, shown."""
     if any(shown.values()):
-        return not any(_overlap(path.split("."), one) for one in _listed(shown))
+        return not any(_overlap(path.split("."), name) for name in _listed(shown))
     steps = _split(path)
-    return any(steps[: len(one)] == one for one in map(_split, shown))
+    return any(steps[: len(name)] == name for name in map(_split, shown))
 
 
 def asks_for_hidden(filter: Any, shown: Shown, *, besides: frozenset[str] = frozenset()) -> bool:
@@ -177,13 +177,13 @@ def _is_equality(condition: Any) -> bool:
     if not isinstance(condition, Mapping):
         return not _is_pattern(condition)
     if condition.get("$not") == _ARRAY:  # conditions on etags exclude arrays of them
-        condition = {key: one for key, one in condition.items() if key != "$not"}
+        condition = {key: operand for key, operand in condition.items() if key != "$not"}
     elif condition.keys() == {"$not"}:
         return isinstance(condition["$not"], Mapping) and _is_equality(condition["$not"])
     if condition.keys() <= _EQUALITIES:
         values = (
-            one if operator == "$in" and isinstance(one, list | tuple) else [one]
-            for operator, one in condition.items()
+            operand if operator == "$in" and isinstance(operand, list | tuple) else [operand]
+            for operator, operand in condition.items()
         )
         return not any(_is_pattern(value) for several in values for value in several)
     return not any(key[:1] == "$" for key in condition)

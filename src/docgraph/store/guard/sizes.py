@@ -94,15 +94,17 @@ class Form(NamedTuple):
         """Return the form without one of its parts."""
         if part not in self.parts:
             return self
-        return Form(self.constant, {one: n for one, n in self.parts.items() if one is not part})
+        return Form(
+            self.constant, {other: n for other, n in self.parts.items() if other is not part}
+        )
 
 
 NONE: Final = Form()
 
 
-def _times(one: float, other: float) -> float:
+def _times(number: float, factor: float) -> float:
     """Multiply; zero times infinity is zero."""
-    return one * other if one and other else 0
+    return number * factor if number and factor else 0
 
 
 def add(*forms: Form) -> Form:
@@ -127,11 +129,11 @@ def join(forms: Iterable[Form]) -> Form:
     return Form(constant, parts)
 
 
-def product(one: Form, other: Form) -> Form:
+def product(first: Form, other: Form) -> Form:
     """Return an upper bound of the product."""
-    if one.parts and (not other.parts or one.is_open):
-        one, other = other, one
-    factor = one.bound()
+    if first.parts and (not other.parts or first.is_open):
+        first, other = other, first
+    factor = first.bound()
     return other.times(factor)
 
 
@@ -160,7 +162,7 @@ class Depth(NamedTuple):
         """Return the depth with `value` in place of a part."""
         if part not in self.parts:
             return self
-        others = {one: added for one, added in self.parts.items() if one is not part}
+        others = {other: added for other, added in self.parts.items() if other is not part}
         return deepest([Depth(self.levels, others), value.add(self.parts[part])])
 
     def repeat(self, part: LoopElement, first: Depth, turns: float) -> Depth:
@@ -177,9 +179,9 @@ def deepest(depths: Iterable[Depth]) -> Depth:
     """Return the maximum of the depths."""
     levels = 0.0
     parts: dict[LoopElement, float] = {}
-    for one in depths:
-        levels = max(levels, one.levels)
-        for part, added in one.parts.items():
+    for depth in depths:
+        levels = max(levels, depth.levels)
+        for part, added in depth.parts.items():
             parts[part] = max(parts.get(part, added), added)
     return Depth(levels, parts)
 
@@ -284,19 +286,19 @@ class ExpressionScope:
 
     def deepen(self, depth: Depth) -> ExpressionScope:
         """Return the scope with a document, and properties of it, of this depth."""
-        fields = {name: _deepen(one, depth) for name, one in self.fields.items()}
+        fields = {name: _deepen(size, depth) for name, size in self.fields.items()}
         return replace(self, stored=_deepen(self.stored, depth), fields=fields)
 
     @property
     def document(self) -> Size:
         """Return the size of the whole document."""
         parts = [self.stored, *self.fields.values()]
-        inner = join([form for one in parts for form in (one.length, one.inner)])
-        low, high = min(one.low for one in parts), max(one.high for one in parts)
+        inner = join([form for part in parts for form in (part.length, part.inner)])
+        low, high = min(part.low for part in parts), max(part.high for part in parts)
         length = add(inner, Form(len(self.fields)))
         names = Form(sum(len(name) + ELEMENT for name in self.fields))
-        bytes = add(names, *(one.bytes for one in parts))
-        depth = deepest([self.stored.depth, *(one.depth.add(1) for one in self.fields.values())])
+        bytes = add(names, *(part.bytes for part in parts))
+        depth = deepest([self.stored.depth, *(size.depth.add(1) for size in self.fields.values())])
         return Size(bytes, length, inner, low, high, is_whole=True, depth=depth)
 
     def read(self, path: str) -> Size:
@@ -304,8 +306,8 @@ class ExpressionScope:
         name, *below = path.split(".")
         if self.below is not None and name == self.below[0]:
             return self.below[1]
-        found = self.fields.get(name, self.stored.within())
-        return found.within(len(below)) if below else found
+        size = self.fields.get(name, self.stored.within())
+        return size.within(len(below)) if below else size
 
 
 def _deepen(size: Size, depth: Depth) -> Size:
@@ -354,9 +356,9 @@ def _measure_container(value: Any, supplied: bool) -> Size:
                     max(high, size.high),
                 )
         inner = max(
-            [inner, *(len(one) for one in below if isinstance(one, Mapping | list | tuple))]
+            [inner, *(len(part) for part in below if isinstance(part, Mapping | list | tuple))]
         )
-        depth += any(isinstance(one, Mapping | list | tuple) for one in level)
+        depth += any(isinstance(item, Mapping | list | tuple) for item in level)
         level = below
     if low > high:
         low, high = 0, 1
@@ -378,11 +380,11 @@ def _read_number(value: Any) -> tuple[float, float]:
         return 0, 1
     text = value if isinstance(value, str) else str(value)
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return 0, 1
-    if not abs(found) <= EXACT:  # or it is no number
+    if not abs(number) <= EXACT:  # or it is no number
         return -inf, inf
-    if isinstance(value, str | Decimal128) and Decimal(text) != found:
-        return nextafter(found, -inf), nextafter(found, inf)
-    return found, found
+    if isinstance(value, str | Decimal128) and Decimal(text) != number:
+        return nextafter(number, -inf), nextafter(number, inf)
+    return number, number

@@ -21,6 +21,7 @@ from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Ob
 from bson.timestamp import Timestamp
 
 from docgraph.config.nearest import find_nearest
+from docgraph.exchange.data import Stages
 from docgraph.exchange.errors import QueryError, SecurityViolation
 from docgraph.store.guard.expression_checks import (
     COSTLY,
@@ -222,7 +223,7 @@ def check_projection(
 
 
 def check_pipeline(
-    pipeline: Sequence[Mapping[str, Any]],
+    pipeline: Stages,
     *,
     db: str,
     policy: Policy,
@@ -237,12 +238,15 @@ def check_pipeline(
     if trusted and _is_sound(pipeline, db, policy, allowed):
         return
     try:
-        for stage in visit_stages(pipeline, db, ExpressionPath(None, origin)):
-            _check_stage(stage, policy, allowed)
+        for visited in visit_stages(pipeline, db, ExpressionPath(None, origin)):
+            if visited.name not in allowed or policy.stages:
+                _check_name(visited.name, str(visited.place), policy, allowed)
+            if (reference := visited.reference) is not None:
+                _check_reference(visited, reference, policy)
     except RecursionError:
         raise QueryError(f"{origin} is nested too deeply") from None
-    for index, one in enumerate(pipeline):
-        _check_keys(one, policy.refused, f"{origin}[{index}]")
+    for index, stage in enumerate(pipeline):
+        _check_keys(stage, policy.refused, f"{origin}[{index}]")
     check_pipeline_cost(pipeline, origin, trusted=trusted)
 
 
@@ -253,38 +257,30 @@ def _is_sound(pipeline: Any, db: str, policy: Policy, allowed: frozenset[str]) -
     """
     if policy.stages or type(pipeline) is not list:
         return False
-    unknown = _list_unchecked(pipeline, db, policy, allowed)
-    if not unknown:
-        return True
-    try:
-        is_sound = _has_sound_stages(unknown, db, allowed) and not has_key(
-            unknown, _join(policy.refused, COSTLY_VALUES)
-        )
-    except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
-        return False
-    for stage in unknown if is_sound else ():
-        if type(stage) is KeptStage:
-            stage.sound = (policy, db, allowed)
-    return is_sound
-
-
-def _list_unchecked(
-    pipeline: list[Any], db: str, policy: Policy, allowed: frozenset[str]
-) -> list[Any]:
-    """Return the stages that were not checked once, and do not just compare values."""
     may_match = policy.may_compare and "$match" in allowed
-    unchecked: list[Any] = []
+    unchecked: list[Any] = []  # stages that were not checked once, and do not just compare values
     for stage in pipeline:
         kind = type(stage)
         if kind is KeptStage:
             mark = getattr(stage, "sound", _NO_MARK)
-            is_known = mark[0] is policy and mark[1] == db and mark[2] is allowed
+            is_checked = mark[0] is policy and mark[1] == db and mark[2] is allowed
         else:
             is_match = may_match and kind is dict and len(stage) == 1 and "$match" in stage
-            is_known = is_match and holds_only_values(stage["$match"])
-        if not is_known:
+            is_checked = is_match and holds_only_values(stage["$match"])
+        if not is_checked:
             unchecked.append(stage)
-    return unchecked
+    if not unchecked:
+        return True
+    try:
+        is_sound = _has_sound_stages(unchecked, db, allowed) and not has_key(
+            unchecked, _join(policy.refused, COSTLY_VALUES)
+        )
+    except (QueryError, SecurityViolation, TypeError, AttributeError, RecursionError):
+        return False
+    for stage in unchecked if is_sound else ():
+        if type(stage) is KeptStage:
+            stage.sound = (policy, db, allowed)
+    return is_sound
 
 
 def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
@@ -304,18 +300,10 @@ def _has_sound_stages(pipeline: Any, db: str, allowed: frozenset[str]) -> bool:
                 check_namespace(db, reference.collection)
                 check_reserved(reference.collection)
             if not all(
-                _has_sound_stages(one, db, allowed) for _, one in nested_pipelines(name, body)
+                _has_sound_stages(inner, db, allowed) for _, inner in nested_pipelines(name, body)
             ):
                 return False
     return True
-
-
-def _check_stage(stage: VisitedStage, policy: Policy, allowed: frozenset[str]) -> None:
-    name = stage.name
-    if name not in allowed or policy.stages:
-        _check_name(name, str(stage.place), policy, allowed)
-    if (reference := stage.reference) is not None:
-        _check_reference(stage, reference, policy)
 
 
 def _check_name(name: Any, location: str, policy: Policy, allowed: frozenset[str]) -> None:
@@ -354,14 +342,14 @@ def _check_keys(
             return False
         if not has_key(value, refused):
             return True
-        found, operator = _locate(value, refused, location) or (location, "?")
+        position, operator = _locate(value, refused, location) or (location, "?")
     except (TypeError, AttributeError):
         raise QueryError(f"{location}: every key must be text") from None
     except RecursionError:
         raise QueryError(f"{location} is nested too deeply") from None
     lowered = operator.lower()
     reason = _FROM_CALLER if lowered == "$expr" else _ALWAYS.get(lowered, _CONFIGURED)
-    raise _violation("BLACKLISTED_OPERATOR", operator, found, reason)
+    raise _violation("BLACKLISTED_OPERATOR", operator, position, reason)
 
 
 @lru_cache(maxsize=64)
@@ -377,15 +365,15 @@ def has_key(value: Any, keys: frozenset[str]) -> bool:
     level = [value]
     for _ in range(_DEEPEST):
         below: list[Any] = []
-        for one in level:
-            if type(one) is dict:
-                for key, inner in one.items():
+        for part in level:
+            if type(part) is dict:
+                for key, inner in part.items():
                     if key[:1] == "$" and key.lower() in keys:
                         return True
                     if type(inner) not in _SCALARS:
                         below.append(inner)
             else:
-                below += _open_container(one)
+                below += _open_container(part)
         if not below:
             return False
         level = below
@@ -410,12 +398,12 @@ def _locate(value: Any, keys: frozenset[str], location: str) -> tuple[str, str] 
         for key, inner in value.items():
             if key.startswith("$") and key.lower() in keys:
                 return location, key
-            if found := _locate(inner, keys, f"{location}.{key}"):
-                return found
+            if located := _locate(inner, keys, f"{location}.{key}"):
+                return located
     elif isinstance(value, (list, tuple)):
         for index, inner in enumerate(value):
-            if found := _locate(inner, keys, f"{location}[{index}]"):
-                return found
+            if located := _locate(inner, keys, f"{location}[{index}]"):
+                return located
     elif isinstance(value, Regex | re.Pattern) and "$regex" in keys:
         return location, "$regex"
     return None

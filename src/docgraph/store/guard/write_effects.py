@@ -139,18 +139,31 @@ class WriteEffects:
     @cached_property
     def written(self) -> tuple[Written, ...]:
         """The distinct written paths, or everything if there are too many."""
-        found: dict[Written, None] = {}
-        for one in chain.from_iterable(change.list_written() for change in self.changes):
-            found[one] = None
-            if len(found) > _MAX_PATHS:
+        leaves: dict[Written, None] = {}
+        for leaf in chain.from_iterable(change.list_written() for change in self.changes):
+            leaves[leaf] = None
+            if len(leaves) > _MAX_PATHS:
                 return (EVERYTHING,)
-        return tuple(found)
+        return tuple(leaves)
 
     def find(self, key: FieldPath) -> StoredValues | None:
         """Return the values that are stored at the key; None: the write does not contain them."""
-        if key not in self._values:
-            self._values[key] = self._find(key)
-        return self._values[key]
+        if key in self._values:
+            return self._values[key]
+        seeded = [
+            value
+            for seed in self.seeds
+            for stored in seed.list_seeds()
+            for value in _find_in_fields([(seed.path, stored)], key)
+        ]
+        by_part = [list(_find_in_part(part, key)) for part in self.parts]
+        values = (*seeded, *chain.from_iterable(by_part))
+        # Stages follow each other on one document: it is enough if one of them stores it.
+        is_everywhere = any(by_part) if self._is_pipeline else bool(by_part) and all(by_part)
+        is_unknown = any(value is COMPUTED for value in values)
+        stored = None if is_unknown else StoredValues(values, bool(seeded) or is_everywhere)
+        self._values[key] = stored
+        return stored
 
     def contains(self, key: FieldPath) -> bool:
         """Check if the key exists, flat or nested, in every written document."""
@@ -164,39 +177,24 @@ class WriteEffects:
             values = self.find(key)
             return values is not None and bool(values.found)
         return bool(self.parts) and all(
-            any(one.sets_key and _has_key({one.path: one.operand}, key) for one in part)
+            any(change.sets_key and _has_key({change.path: change.operand}, key) for change in part)
             for part in self.parts
         )
-
-    def _find(self, key: FieldPath) -> StoredValues | None:
-        seeded = [
-            value
-            for seed in self.seeds
-            for stored in seed.list_seeds()
-            for value in _find_in_fields([(seed.path, stored)], key)
-        ]
-        found = [list(_find_in_part(part, key)) for part in self.parts]
-        values = (*seeded, *chain.from_iterable(found))
-        if any(value is COMPUTED for value in values):
-            return None
-        # Stages follow each other on one document: it is enough if one of them stores it.
-        is_everywhere = any(found) if self._is_pipeline else bool(found) and all(found)
-        return StoredValues(values, bool(seeded) or is_everywhere)
 
 
 def effects_of(write: Write) -> WriteEffects:
     """Return what the write changes; computed once and cached on the write."""
-    known: WriteEffects | None = getattr(write, "effects", None)
-    if known is None:
+    effects: WriteEffects | None = getattr(write, "effects", None)
+    if effects is None:
         parts = [
             *map(_read_properties, write.documents),
             *([] if write.update is None else [read_update(write.update)]),
             *map(read_stage, write.pipeline or ()),
         ]
         seeds = read_filter(write.filter) if write.upsert else ()
-        known = WriteEffects(parts, seeds, is_pipeline=write.pipeline is not None)
-        object.__setattr__(write, "effects", known)
-    return known
+        effects = WriteEffects(parts, seeds, is_pipeline=write.pipeline is not None)
+        object.__setattr__(write, "effects", effects)
+    return effects
 
 
 def read_body(body: Any) -> Iterator[WrittenChange]:
@@ -295,12 +293,12 @@ def _is_constant(value: Any) -> bool:
 
 
 def _find_in_part(part: tuple[WrittenChange, ...], key: FieldPath) -> Iterator[Any]:
-    stored = [(one.path, one.operand) for one in part if one.is_stored]
-    is_stage = any(one.origin is ChangeOrigin.STAGE for one in part)
+    stored = [(change.path, change.operand) for change in part if change.is_stored]
+    is_stage = any(change.origin is ChangeOrigin.STAGE for change in part)
     for value in _find_in_fields(stored, key):
         yield COMPUTED if is_stage and not _is_constant(value) else value
-    others = chain.from_iterable(one.list_written() for one in part if not one.is_stored)
-    if any(may_overlap(one.path, key) for one in others):
+    others = chain.from_iterable(change.list_written() for change in part if not change.is_stored)
+    if any(may_overlap(other.path, key) for other in others):
         yield COMPUTED
 
 
@@ -316,14 +314,14 @@ def _find_in_fields(
         yield COMPUTED
         return
     for path, value in concerned:
-        own = split_key(path)
+        key_steps = split_key(path)
         # `roles.0` stores a part of `roles`: the whole is not known then. Inside an object a key
         # with a dot is an ordinary name.
-        is_exact = own == steps[: len(own)] and len(own) == len(path.split("."))
-        if not is_exact or (not is_top and len(own) > 1):
+        is_exact = key_steps == steps[: len(key_steps)] and len(key_steps) == len(path.split("."))
+        if not is_exact or (not is_top and len(key_steps) > 1):
             yield COMPUTED
         else:
-            yield from _find_in_value(value, steps[len(own) :])
+            yield from _find_in_value(value, steps[len(key_steps) :])
 
 
 def _find_in_value(value: Any, steps: FieldPath) -> Iterator[Any]:
@@ -350,9 +348,9 @@ def _has_key(value: Any, steps: FieldPath) -> bool:
     if not isinstance(value, dict):
         return False
     for key, inner in value.items():
-        own = split_key(key)
-        if own[: len(steps)] == steps:  # `status.a` writes a part of `status`
+        key_steps = split_key(key)
+        if key_steps[: len(steps)] == steps:  # `status.a` writes a part of `status`
             return True
-        if steps[: len(own)] == own and _has_key(inner, steps[len(own) :]):
+        if steps[: len(key_steps)] == key_steps and _has_key(inner, steps[len(key_steps) :]):
             return True
     return False

@@ -10,7 +10,7 @@ from pymongo.server_description import ServerDescription
 from pymongo.topology_description import TOPOLOGY_TYPE, TopologyDescription
 
 from docgraph.exchange.deadline import Deadline, Patience
-from docgraph.store.driver.waiting import Election, Waits
+from docgraph.store.driver.waiting import Election, WaitingCommand, Waits
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ class Command:
         self.task = asyncio.create_task(self._run())
 
     async def _run(self) -> None:
-        with self._waits.bounding(CLIENT, None, lambda: self.has_server, self._deadline):
+        with WaitingCommand(self._waits, CLIENT, None, lambda: self.has_server, self._deadline):
             await asyncio.Event().wait()
 
     async def is_ended(self) -> bool:
@@ -56,7 +56,7 @@ async def test_waiting_for_a_server_ends_with_the_patience() -> None:
 
     waits.expire(base + 15.0, is_away=False)
     assert await command.is_ended()
-    assert waits.count(CLIENT) == 0
+    assert not waits.entries[id(CLIENT)]
 
 
 async def test_a_command_that_a_living_server_executes_is_not_bounded() -> None:
