@@ -243,7 +243,10 @@ class DefinitionLimits(DataInterceptor):
             if (place, namespace) in checked:
                 continue  # stages may name a collection a thousand times
             checked.add((place, namespace))
-            _check_cost(mapping, place)
+            # Expressions in a mapping must not cost more than those in requests may.
+            check_filter_cost(mapping.get("find"), f"{place}.find")
+            stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
+            check_pipeline_cost(stages, f"{place}.stages")
             if namespace not in readable and not await self._may_read(exchange, namespace):
                 raise SecurityViolation(
                     f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
@@ -378,13 +381,6 @@ def _served(app: Document) -> Document:
         descriptor = {key: one for key, one in descriptor.items() if key not in _FREE}
     parts = {"schema": app.get("schema"), "mappings": app.get("mappings")}
     return {**parts, "descriptor": descriptor or None}
-
-
-def _check_cost(mapping: Document, place: str) -> None:
-    """Reject expressions in a mapping that cost more than those in requests may."""
-    check_filter_cost(mapping.get("find"), f"{place}.find")
-    stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
-    check_pipeline_cost(stages, f"{place}.stages")
 
 
 def _find_mapped(mappings: Any) -> Iterator[tuple[str, CollectionName, Document]]:

@@ -233,7 +233,12 @@ class _Reader:
         for flaw in flaws:
             self.flaw(f"{where}.{flaw.where}" if flaw.where else where, flaw.what, flaw.hint)
         for name in template.names:
-            self._check_variable(name, where)
+            try:
+                if not name.startswith("@"):
+                    raise ValueError(f"{name!r} is not a variable")
+                FunctionScope(self._knowledge.variables).read(name)
+            except ValueError as error:
+                self.flaw(where, f"cannot be read: {error}")
         # Rules have variables in texts, and no operators for variables to suggest.
         self.unknown_operators += [
             replace(one, where=f"{where}.{one.where}", ours=frozenset()) for one in template.unknown
@@ -249,14 +254,6 @@ class _Reader:
         if isinstance(value, str) and value.startswith("@"):
             return value[1:] if value.startswith("@@") else {REST.argument: value}
         return value
-
-    def _check_variable(self, name: str, where: str) -> None:
-        try:
-            if not name.startswith("@"):
-                raise ValueError(f"{name!r} is not a variable")
-            FunctionScope(self._knowledge.variables).read(name)
-        except ValueError as error:
-            self.flaw(where, f"cannot be read: {error}")
 
 
 async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list[Flaw]:
