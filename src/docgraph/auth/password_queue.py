@@ -88,7 +88,11 @@ class PasswordQueue:
         try:
             return await check()
         finally:
-            self._count_turn()
+            # Many turns are short, since another worker has the result.
+            self._ended += 1
+            if self._ended >= _TURNS:
+                self._since += (self._clock() - self._since) / 2
+                self._ended //= 2
             self._leave()
 
     def record(self, seconds: float) -> None:
@@ -116,23 +120,13 @@ class PasswordQueue:
             turn = max(busy, self._check_seconds) / self._width
         return (before + 1) * turn + self._check_seconds
 
-    def _count_turn(self) -> None:
-        """Count a turn for the pace: many are short, since another worker has the result."""
-        self._ended += 1
-        if self._ended >= _TURNS:
-            self._since += (self._clock() - self._since) / 2
-            self._ended //= 2
-
-    def _find_tag(self, shares: Sequence[str]) -> int:
-        return 1 + max(self._tag, *(self._last.get(share, 0) for share in shares))
-
     async def _enter(self, key: bytes, shares: tuple[str, ...]) -> None:
         if self._running < self._width:
             if not self._running:
                 self._since, self._ended = self._clock(), 0
             self._running += 1
             return
-        tag = self._find_tag(shares)
+        tag = 1 + max(self._tag, *(self._last.get(share, 0) for share in shares))
         if len(self._heap) >= QUEUE:
             self._make_room(tag)
         self._last.update(dict.fromkeys(shares, tag))

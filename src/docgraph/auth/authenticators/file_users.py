@@ -100,7 +100,11 @@ def read_users(node: ConfigNode, path: str) -> dict[str, FileUser]:
         if found:
             problems += found
             continue
-        user = _build_user(entry)
+        plain: dict[str, Any] = to_plain(entry)
+        password = plain.pop("password")
+        roles: Sequence[str] = plain.setdefault("roles", [])
+        account = Account(plain["userid"], tuple(dict.fromkeys(roles)), plain, "file")
+        user = FileUser(account, password, str(entry.origin))
         first = users.setdefault(user.account.name, user)
         if first is not user:
             message = f"a second user with the id {user.account.name!r}"
@@ -129,18 +133,8 @@ def _find_mistakes(entry: ConfigNode, path: str) -> Iterator[Problem]:
         hint = "write it in quotes"
         yield Problem(str(password.place), f"{path}/password", "expected text", hint)
     roles = entry.value.get("roles")
-    if roles is not None and not _are_texts(roles):
+    if roles is not None and not (
+        isinstance(roles.value, tuple) and all(isinstance(one.value, str) for one in roles.value)
+    ):
         hint = "write them like [admin, user]"
         yield Problem(str(roles.place), f"{path}/roles", "expected a list of texts", hint)
-
-
-def _are_texts(node: ConfigNode) -> bool:
-    return isinstance(node.value, tuple) and all(isinstance(one.value, str) for one in node.value)
-
-
-def _build_user(entry: ConfigNode) -> FileUser:
-    plain: dict[str, Any] = to_plain(entry)
-    password = plain.pop("password")
-    roles: Sequence[str] = plain.setdefault("roles", [])
-    account = Account(plain["userid"], tuple(dict.fromkeys(roles)), plain, "file")
-    return FileUser(account, password, str(entry.origin))

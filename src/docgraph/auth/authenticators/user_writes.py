@@ -98,7 +98,10 @@ class PasswordHasher(_OnUsers):
         found = find_passwords(write, resource, names)
         several = len(write.documents) > 1
         for one in found:
-            await self._check_strength(one, several)
+            if self.realm.strength is not None and one.text is not None:
+                place = f" in user document at index {one.index}" if several else ""
+                words = [one.user] if one.user else []
+                await self.realm.strength.check(one.text, words=words, place=place)
         # One by one: a write of many users must not block the lane for logins.
         # Each write has its own salts, and reuses them in a retry of its transaction.
         transaction = transaction_of(exchange)
@@ -108,12 +111,6 @@ class PasswordHasher(_OnUsers):
             given = document.get(names.password)
             self.realm.passwords.record(given if isinstance(given, Hashed) else None)
         return put_passwords(write, found, stored, names)
-
-    async def _check_strength(self, one: NewPassword, several: bool) -> None:
-        if self.realm.strength is not None and one.text is not None:
-            place = f" in user document at index {one.index}" if several else ""
-            words = [one.user] if one.user else []
-            await self.realm.strength.check(one.text, words=words, place=place)
 
     async def _prepare(self, one: NewPassword, kept: dict[Any, Any], origin: int) -> Document:
         """Return the properties that are stored in place of a password."""

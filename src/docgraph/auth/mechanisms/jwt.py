@@ -76,7 +76,14 @@ class JwtMechanism(AuthMechanism):
         manager: JwtTokenManager | None = None,
     ) -> None:
         self.config = config
-        self._restores = _shares_key(config, manager)
+        # Tokens of our own manager restore their login's account. A foreign token that claims to be
+        # one of ours stays what it is: claims (decision 19).
+        self._restores = (
+            manager is not None
+            and bool(manager.enabled)
+            and manager.key is not None
+            and manager.key == config.key
+        )
         self._lane = blocking.lane("jwks", concurrency=2)
         self._revocations = token_revocations
         self._directory = configuration_directory or Path()
@@ -220,19 +227,6 @@ def _describe(error: OSError) -> str:
 
 def _reject(option: str, message: str, hint: str | None = None) -> StartupError:
     return StartupError(f"/{JwtMechanism.name}/{option}: {message}", hint=hint)
-
-
-def _shares_key(config: JwtAuthenticationMechanism, manager: JwtTokenManager | None) -> bool:
-    """Return whether tokens of our own manager arrive here: they restore their login's account.
-
-    A foreign token that claims to be one of ours stays what it is: claims (decision 19).
-    """
-    return (
-        manager is not None
-        and bool(manager.enabled)
-        and manager.key is not None
-        and manager.key == config.key
-    )
 
 
 class TokenVerifier:

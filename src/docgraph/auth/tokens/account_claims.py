@@ -117,13 +117,15 @@ def _restore(
     if isinstance(hidden, Mapping):
         plain.update(hidden)
     issued_at = float(claims.get("iat", 0))
+    # A token of a foreign login without an end is not renewed.
+    otherwise = claims.get("exp", 0) if own.get("kind") == "jwt" else None
     return TokenAccount(
         account.name,
         account.roles,
         read_properties(plain),
         kind if isinstance(kind, str) else account.kind,
         account.expires_at,
-        _read_login_end(own, claims),
+        _read_number(own.get(_LOGIN_END, otherwise), None),
         token_id=str(claims.get("jti", "")),
         token_issued_at=issued_at,
         token_expires_at=float(claims.get("exp", 0)),
@@ -131,12 +133,6 @@ def _restore(
         session_since=_read_number(claims.get(_SESSION), issued_at) or 0.0,
         token_text=text,
     )
-
-
-def _read_login_end(own: Mapping[str, Any], claims: Mapping[str, Any]) -> float | None:
-    """Return the end of the login; a token of a foreign login without one is not renewed."""
-    otherwise = claims.get("exp", 0) if own.get("kind") == "jwt" else None
-    return _read_number(own.get(_LOGIN_END, otherwise), None)
 
 
 def _read_number(value: Any, otherwise: float | None) -> float | None:

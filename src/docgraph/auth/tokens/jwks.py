@@ -105,7 +105,13 @@ class Algorithm:
         """Load a key of a set; only its public part is read."""
         if not isinstance(jwk, dict):
             raise KeyRefused("not an object")
-        self._check_purpose(jwk)
+        if jwk.get("kty") != ("oct" if self.is_symmetric else "RSA"):
+            raise KeyRefused(f"a key of another kind than {self.name} needs")
+        if jwk.get("use", "sig") != "sig" or jwk.get("alg", self.name) != self.name:
+            raise KeyRefused(f"not meant for signatures of {self.name}")
+        operations = jwk.get("key_ops", ["verify"])
+        if not isinstance(operations, list) or "verify" not in operations:
+            raise KeyRefused("not meant for verifying")
         if self.is_symmetric:
             return self.load_secret(_decode(jwk.get("k")))
         modulus, exponent = (int.from_bytes(_decode(jwk.get(name))) for name in ("n", "e"))
@@ -115,15 +121,6 @@ class Algorithm:
             return self._check_rsa(RSAPublicNumbers(exponent, modulus).public_key())
         except ValueError:
             raise KeyRefused("not the numbers of an RSA key") from None
-
-    def _check_purpose(self, jwk: dict[str, Any]) -> None:
-        if jwk.get("kty") != ("oct" if self.is_symmetric else "RSA"):
-            raise KeyRefused(f"a key of another kind than {self.name} needs")
-        if jwk.get("use", "sig") != "sig" or jwk.get("alg", self.name) != self.name:
-            raise KeyRefused(f"not meant for signatures of {self.name}")
-        operations = jwk.get("key_ops", ["verify"])
-        if not isinstance(operations, list) or "verify" not in operations:
-            raise KeyRefused("not meant for verifying")
 
     def _check_rsa(self, key: Any) -> RSAPublicKey:
         if not isinstance(key, RSAPublicKey):
