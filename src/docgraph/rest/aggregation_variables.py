@@ -48,19 +48,16 @@ def _find_uses(value: Any, given: frozenset[str]) -> Iterator[tuple[str, Any, bo
     """Yield name, default and optionality of each use; the names in `given` have a value there."""
     if isinstance(value, Mapping):
         if REST.argument in value:
-            yield from _read_argument(value[REST.argument], given)
+            shape = value[REST.argument]
+            name, default = shape if isinstance(shape, list) else (shape, _NO_DEFAULT)
+            yield name, default, name in given
+            yield from _find_uses(default, given)
         elif REST.optional in value:
             yield from _read_optional(value[REST.optional], given)
         else:
             value = list(value.values())
     for one in value if isinstance(value, list) else ():
         yield from _find_uses(one, given)
-
-
-def _read_argument(shape: Any, given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
-    name, default = shape if isinstance(shape, list) else (shape, _NO_DEFAULT)
-    yield name, default, name in given
-    yield from _find_uses(default, given)
 
 
 def _read_optional(shape: list[Any], given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
@@ -88,7 +85,13 @@ async def build_scope(
     """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
-    known = {**_find_paging(parameters), **(moment or {})}
+    known = {
+        "@page": parameters.page,
+        "@pagesize": parameters.pagesize,
+        "@limit": parameters.pagesize,
+        "@skip": parameters.skip,
+        **(moment or {}),
+    }
     asked = {
         name: name.replace("@mongoPermissions", "@dbPermissions", 1)  # its previous name
         for name in predefined
@@ -117,15 +120,6 @@ def _keep_moment(values: Document, moment: Document) -> None:
             values[name] = NOW
         elif is_momentary(name):
             values[name] = moment[name] = value() if isinstance(value, Fresh) else value
-
-
-def _find_paging(parameters: Parameters) -> Document:
-    return {
-        "@page": parameters.page,
-        "@pagesize": parameters.pagesize,
-        "@limit": parameters.pagesize,
-        "@skip": parameters.skip,
-    }
 
 
 def _expand(avars: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:

@@ -117,10 +117,13 @@ def _compile(entry: Mapping[str, Any]) -> StreamDefinition:
         raise _invalid(f"{in_stages(first.where)}: {first.what}", error.hint) from None
     for flaw in (*_inspect_condition(condition, "notify_when"), *_inspect_shape(entry, "")):
         raise _invalid(f"{flaw.where}: {flaw.what}", flaw.hint)
+    conditions, _ = split_leading(stages.source)
     known = StreamDefinition(
         str(entry["uri"]),
         stages,
-        constant=_find_constant(stages),
+        constant=tuple(
+            dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators)
+        ),
         snapshot=None if snapshot is None else _compile_snapshot(snapshot),
         before=entry.get("before") is True,
     )
@@ -137,12 +140,6 @@ def _compile_snapshot(snapshot: Mapping[str, Any]) -> SnapshotDefinition:
         first = error.flaws[0]
         raise _invalid(f"snapshot.filter.{first.where}: {first.what}", error.hint) from None
     return SnapshotDefinition(filter, snapshot.get("limit"))
-
-
-def _find_constant(stages: Template) -> tuple[Document, ...]:
-    """Return the conditions of the first `$match` stages that contain no variable."""
-    conditions, _ = split_leading(stages.source)
-    return tuple(dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators))
 
 
 def _invalid(what: str, hint: str | None) -> InvalidStream:

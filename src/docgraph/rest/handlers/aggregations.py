@@ -196,17 +196,13 @@ def _hide_in_stage(stage: Mapping[str, Any], shown: Shown, namespace: str) -> Ma
                 "$graphLookup would show properties that this permission hides",
                 hint="join by $lookup",
             )
-        _check_join(body, shown)
+        # A join compares `foreignField` before its pipeline hides anything.
+        field = body.get("foreignField") if isinstance(body, Mapping) else None
+        if field is not None and not (isinstance(field, str) and is_shown(field, shown)):
+            raise SecurityViolation("a join would tell properties that this permission hides")
         body = body if isinstance(body, Mapping) else {"coll": body}
         body = {**body, "pipeline": _put_in_front(body.get("pipeline") or (), shown)}
     return {name: body}
-
-
-def _check_join(body: Any, shown: Shown) -> None:
-    """Reject a hidden `foreignField`: it is compared before the join's pipeline hides anything."""
-    field = body.get("foreignField") if isinstance(body, Mapping) else None
-    if field is not None and not (isinstance(field, str) and is_shown(field, shown)):
-        raise SecurityViolation("a join would tell properties that this permission hides")
 
 
 def _reads(name: str, body: Any, namespace: str) -> bool:

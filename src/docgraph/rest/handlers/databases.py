@@ -126,19 +126,15 @@ async def _ensure_collection(call: RestCall) -> bool:
     # Not from the cache: another instance may have dropped it.
     if call.collection in await catalog.list_collections(call.db, call.exchange.deadline):
         return False
-    if not _is_mounted_by_name(call):
+    # A database that the configuration names counts as existing, empty or not.
+    if not any(
+        mount.what[:1] == (call.db,)
+        for mount in map(split_mount, call.context.settings.mongo_mounts)
+    ):
         await call.require_database()
     check_reachable(call)
     result = await call.write(Write(WriteKind.CREATE))
     return bool(result.inserted)
-
-
-def _is_mounted_by_name(call: RestCall) -> bool:
-    """Check if the configuration names the database: then it counts as existing, empty or not."""
-    return any(
-        mount.what[:1] == (call.db,)
-        for mount in map(split_mount, call.context.settings.mongo_mounts)
-    )
 
 
 async def _patch_collection(call: RestCall) -> Answer:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.pieces import check_size
 from docgraph.codec.request_body import read_documents
 from docgraph.exchange import (
@@ -116,7 +115,20 @@ async def _patch(call: RestCall) -> Answer:
         return await update(call, Write(WriteKind.UPDATE, pipeline=pipeline), etag)
     changes = await call.request.work(build_update, _without_id(content, call), etag)
     if await needs_whole_document(call):
-        return await patch_whole_document(call, changes, etag)
+        target = await target_of(call, call.resource.id)
+        if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
+            check_found(target.filter)
+        # The read below ignores the caller's read permissions, so they are checked here.
+        await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
+        await rehearse_representation(call, target.id)
+        try:
+            async with call.turn(call.collection, target.id):
+                result = await _replace_patched(call, target, changes)
+        except Conflict as conflict:
+            return await explain_collision(call, target, conflict)
+        if result is None:
+            return await explain_miss(call, target)
+        return await announce(call, target.id, etag, result)
     return await update(call, Write(WriteKind.UPDATE, update=changes), etag)
 
 
@@ -159,24 +171,6 @@ async def needs_whole_document(call: RestCall) -> bool:
     return any(
         one.wants_whole_documents and one.resolve(call.resource) for one in call.context.writers
     )
-
-
-async def patch_whole_document(call: RestCall, update: Document, etag: ObjectId) -> Answer:
-    """Read, patch, replace; retry if another client was faster."""
-    target = await target_of(call, call.resource.id)
-    if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
-        check_found(target.filter)
-    # The read below ignores the caller's read permissions, so they are checked here.
-    await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
-    await rehearse_representation(call, target.id)
-    try:
-        async with call.turn(call.collection, target.id):
-            result = await _replace_patched(call, target, update)
-    except Conflict as conflict:
-        return await explain_collision(call, target, conflict)
-    if result is None:
-        return await explain_miss(call, target)
-    return await announce(call, target.id, etag, result)
 
 
 async def _replace_patched(call: RestCall, target: Target, update: Document) -> WriteResult | None:

@@ -21,7 +21,6 @@ from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.parsed import SortOrder
-from docgraph.exchange.response import HeaderList
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.etags import etag_headers
 from docgraph.rest.handlers.bulk import insert_many
@@ -107,10 +106,23 @@ class _Page:
 async def list_documents(call: RestCall) -> Answer:
     """Return a page of documents, newest first by default."""
     await call.require_collection()
-    headers = await _find_headers(call)
-    if call.wants_csv and _is_long(call):
-        return await _export_page(call, headers)
-    if call.parameters.count is None:
+    if call.wants_csv:
+        headers = csv_headers(call.collection)
+    else:
+        headers = [*etag_headers(await call.find_metadata(call.collection)), VARY]
+    # A long page is sent while it is read; with `after`, its `Link` depends on its end.
+    parameters = call.parameters
+    if call.wants_csv and parameters.pagesize > MAX_SAMPLE and parameters.after is None:
+        if parameters.count is not None:
+            headers += await _count(call)
+        order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
+        export = call.open_export()
+        read = call.read(_build_read(call, order), export.add)
+        answer = await export.answer(read, headers)
+        if isinstance(answer, Stream) or export.count >= parameters.pagesize:
+            answer.headers.append(next_page(call.request, page=str(parameters.page + 1)))
+        return answer
+    if parameters.count is None:
         page = await _read_page(call)
     else:
         page, counted = await _read_and_count(call)
@@ -118,31 +130,6 @@ async def list_documents(call: RestCall) -> Answer:
     if page.next is not None:
         headers.append(page.next)
     return Body(200, page.documents.render(), page.documents.media_type, headers)
-
-
-async def _find_headers(call: RestCall) -> HeaderList:
-    """Return the headers of the format; only JSON has the etag of the collection."""
-    if call.wants_csv:
-        return csv_headers(call.collection)
-    return [*etag_headers(await call.find_metadata(call.collection)), VARY]
-
-
-def _is_long(call: RestCall) -> bool:
-    """Check if the page is sent while it is read; with `after`, its `Link` depends on its end."""
-    return call.parameters.pagesize > MAX_SAMPLE and call.parameters.after is None
-
-
-async def _export_page(call: RestCall, headers: HeaderList) -> Answer:
-    parameters = call.parameters
-    if parameters.count is not None:
-        headers += await _count(call)
-    order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
-    export = call.open_export()
-    read = call.read(_build_read(call, order), export.add)
-    answer = await export.answer(read, headers)
-    if isinstance(answer, Stream) or export.count >= parameters.pagesize:
-        answer.headers.append(next_page(call.request, page=str(parameters.page + 1)))
-    return answer
 
 
 async def _read_and_count(call: RestCall) -> tuple[_Page, list[tuple[str, str]]]:
