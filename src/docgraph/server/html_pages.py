@@ -95,19 +95,15 @@ def _render(
         if asks_for_password(error):
             yield f"<p>{link('', 'Log in')}</p>"  # the same URL again: the browser asks
     elif isinstance(error, Forbidden):
-        yield from _render_denial(exchange)
+        if exchange.account is None:
+            yield "<p>This is not allowed.</p>"
+        else:
+            yield f"<p>You are logged in as {code(exchange.account.name)}, who may not do this.</p>"
+            yield "<p>The administrator of this server can find the reason with</p>"
+            yield f"<pre>{escape(_explaining_command(exchange))}</pre>"
     else:
         yield from _render_reason(error, exchange, console)
     yield f"<p>{link('/', 'Front page')}</p>"
-
-
-def _render_denial(exchange: Exchange) -> Iterator[str]:
-    if exchange.account is None:
-        yield "<p>This is not allowed.</p>"
-        return
-    yield f"<p>You are logged in as {code(exchange.account.name)}, who may not do this.</p>"
-    yield "<p>The administrator of this server can find the reason with</p>"
-    yield f"<pre>{escape(_explaining_command(exchange))}</pre>"
 
 
 def _explaining_command(exchange: Exchange) -> str:

@@ -41,23 +41,6 @@ _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6
 _TIMEOUT = 3008  # of the registry of close codes
 
 
-def _render_handshake(
-    head: Head, key: bytes, date: bytes, deflating: MessageDeflate | None = None
-) -> bytes:
-    """Return the response that accepts a handshake, with the compression if there is one."""
-    extensions = b"Sec-WebSocket-Extensions: %s\r\n" % deflating.response if deflating else b""
-    return b"".join(
-        (
-            b"HTTP/1.1 101 Switching Protocols\r\n",
-            date,
-            *head.lines,
-            b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
-            extensions,
-            b"Sec-WebSocket-Accept: %s\r\n\r\n" % generate_accept_token(key),
-        )
-    )
-
-
 def open_websocket(
     state: ProcessState, transport: asyncio.Transport, call: HttpCall, head: Head
 ) -> WebSocket:
@@ -66,7 +49,20 @@ def open_websocket(
     is_on = state.limits.websocket_compression
     deflating = negotiate(call.headers.raw, MAX_MESSAGE) if is_on else None
     if not transport.is_closing():
-        transport.write(_render_handshake(head, key.encode("latin-1"), state.date, deflating))
+        extensions = b"Sec-WebSocket-Extensions: %s\r\n" % deflating.response if deflating else b""
+        transport.write(
+            b"".join(
+                (
+                    b"HTTP/1.1 101 Switching Protocols\r\n",
+                    state.date,
+                    *head.lines,
+                    b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+                    extensions,
+                    b"Sec-WebSocket-Accept: %s\r\n\r\n"
+                    % generate_accept_token(key.encode("latin-1")),
+                )
+            )
+        )
     return WebSocket(state, transport, call, deflating)
 
 

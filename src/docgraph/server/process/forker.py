@@ -55,7 +55,11 @@ class ForkedProcess:
     def is_over(self) -> bool:
         """Return whether the process has ended."""
         if not self._is_over and not self.is_orphan and self.sentinel.poll():
-            self._read_report()
+            try:
+                self._exit_code = self.sentinel.recv()
+                self._is_over = True
+            except (EOFError, OSError):
+                self.is_orphan = True
         if not self._is_over and self.is_orphan:
             self._check_orphan()
         return self._is_over
@@ -74,13 +78,6 @@ class ForkedProcess:
     def close(self) -> None:
         """Release its resources."""
         self.sentinel.close()
-
-    def _read_report(self) -> None:
-        try:
-            self._exit_code = self.sentinel.recv()
-            self._is_over = True
-        except (EOFError, OSError):
-            self.is_orphan = True
 
     def _check_orphan(self) -> None:
         """Check a process whose parent is now this one, as process 1, or a stranger."""

@@ -101,7 +101,12 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _watch_peers(listener)
+        # Accepted connections inherit these options; systems differ in support.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options = {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS, "TCP_NOTSENT_LOWAT": _UNSENT}
+        for name, value in options.items():
+            if hasattr(socket, name):
+                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError as error:
@@ -109,15 +114,6 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
         raise _explain(error, scheme, host, port) from error
     listener.setblocking(False)
     return listener
-
-
-def _watch_peers(listener: socket.socket) -> None:
-    """Set the options that accepted connections inherit; systems differ in support."""
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    options = {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS, "TCP_NOTSENT_LOWAT": _UNSENT}
-    for name, value in options.items():
-        if hasattr(socket, name):
-            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def _resolve(scheme: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:

@@ -140,7 +140,12 @@ class Supervisor:
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready(next((one.missing for one in self._workers if one.missing), ""))
-                    self._speak_for_workers()
+                    # Workers that are being replaced do not count for the watchdog.
+                    if self._watchdog is not None and self._is_serving:
+                        pulses = self._forker.pulses
+                        self._watchdog.check(
+                            {number: pulses[number - 1] for number in self._find_ready()}
+                        )
                 emit(ServerStopping(self._signals[0].name))
             finally:
                 if self._health is not None:
@@ -249,12 +254,6 @@ class Supervisor:
 
     def _find_ready(self) -> list[int]:
         return [one.number for one in self._workers if one.process and one.is_ready]
-
-    def _speak_for_workers(self) -> None:
-        """Pass the pulses of workers to the watchdog; workers being replaced do not count."""
-        if self._watchdog is not None and self._is_serving:
-            pulses = self._forker.pulses
-            self._watchdog.check({number: pulses[number - 1] for number in self._find_ready()})
 
     def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only open channels are watched

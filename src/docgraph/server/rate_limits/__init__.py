@@ -116,7 +116,15 @@ class RequestRateLimit:
         if self._held:
             self._limiter.buckets.give_back(self._held)
         if self._answers:
-            exchange.headers.extend(_render_fields(list(self._answers.items())))
+            # All policies, and the share of the decisive limit.
+            answers = list(self._answers.items())
+            limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
+            exchange.headers.extend(
+                [
+                    ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
+                    ("RateLimit", limit.render_share(share)),
+                ]
+            )
 
     def _reject(
         self, limit: Limit, share: RateResult, account: Account | None, further: int
@@ -153,15 +161,6 @@ class _Refusals:
         self._untold[limit] = untold
 
 
-def _render_fields(answers: Sequence[tuple[Limit, RateResult]]) -> list[tuple[str, str]]:
-    """Return the `RateLimit` fields: all policies, and the share of the decisive limit."""
-    limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
-    return [
-        ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
-        ("RateLimit", limit.render_share(share)),
-    ]
-
-
 def _rank(answer: tuple[Limit, RateResult]) -> tuple[bool, float, bool, int]:
     """Return the sort key: rejections first (longest wait first), then rates, then places.
 
@@ -189,7 +188,15 @@ class Limit:
         self.number = number
         self.name = options.name
         self.quota = Quota(rate, burst, options.concurrent)
-        self.policy = ", ".join(_render_policies(options, burst))
+        policies = []
+        if options.requests_per_second is not None:
+            window = round_up(burst / options.requests_per_second)
+            policies.append(f'"{options.name}";q={burst};w={window}')
+        if options.concurrent is not None:
+            policies.append(
+                f'"{options.name_of_places}";q={options.concurrent};qu="concurrent-requests"'
+            )
+        self.policy = ", ".join(policies)
         self._name_of_places = options.name_of_places
         self._per = options.per
         self._role = options.role
@@ -229,15 +236,3 @@ class Limit:
 def round_up(seconds: float) -> int:
     """Round up to whole seconds, at least one."""
     return max(1, ceil(seconds - _DUST))
-
-
-def _render_policies(options: CallerLimit, burst: int) -> list[str]:
-    policies = []
-    if options.requests_per_second is not None:
-        window = round_up(burst / options.requests_per_second)
-        policies.append(f'"{options.name}";q={burst};w={window}')
-    if options.concurrent is not None:
-        policies.append(
-            f'"{options.name_of_places}";q={options.concurrent};qu="concurrent-requests"'
-        )
-    return policies

@@ -71,16 +71,7 @@ class OwnRights(Service):
             if not path.startswith("/"):
                 raise RequestError(f"{path!r} is no path", hint="a path begins with a slash")
         account = exchange.account
-        content = {
-            "user": account.name if account else None,
-            "roles": list(account.roles) if account else [],
-            "services": await self._find_services(exchange),
-            "rights": [await self._find_rights(exchange, path) for path in paths],
-        }
-        return _build_answer(content)
-
-    async def _find_services(self, exchange: Exchange) -> list[str]:
-        """Return the services that permit a GET, or that a rule for the caller can lead to."""
+        # Services that permit a GET, or that a rule for the caller can lead to.
         found = set()
         for prefix, service in self._dry_run.services:
             _, decision = await self._dry_run.decide_get(exchange, encode_path(prefix) or "/")
@@ -93,7 +84,13 @@ class OwnRights(Service):
                 found.add(service_at.name)
             below = (one for at, one in self._dry_run.services if at[: len(prefix)] == prefix)
             found |= {one.name for one in below}
-        return sorted(found)
+        content = {
+            "user": account.name if account else None,
+            "roles": list(account.roles) if account else [],
+            "services": sorted(found),
+            "rights": [await self._find_rights(exchange, path) for path in paths],
+        }
+        return _build_answer(content)
 
     async def _find_rights(self, outer: Exchange, path: str) -> dict[str, Any]:
         allowed: list[str] = []
