@@ -101,19 +101,13 @@ class _Commands(click.Group):
             meant = _suggest(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{error.message}{meant}", ctx) from None
         if name in PACKAGED:
-            command = _load_packaged(name)
+            from docgraph.plugins import packages
+
+            command = packages.load_part(packages.COMMANDS, name)
         elif name in COMMANDS:
             module, attribute = PLACES.get(name, (name, name))
             command = getattr(import_module(f"docgraph.cli.{module}"), attribute)
         return name, command, rest
-
-
-def _load_packaged(name: str) -> click.Command:
-    """Return the command of a package; raise `MissingPackage` if it is not installed."""
-    from docgraph.plugins import packages
-
-    command: click.Command = packages.load_part(packages.COMMANDS, name)
-    return command
 
 
 def _suggest(word: str, known: Sequence[str]) -> str:

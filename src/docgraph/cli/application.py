@@ -70,20 +70,15 @@ def find_database(prepared: LoadedConfiguration) -> Iterator[str]:
         if running is not None:
             yield running
             return
-        _require_data(prepared)
+        directory = DataDirectory(prepared.config.get(Core).data_directory)
+        if not directory.data.is_dir():
+            raise StartupError(
+                f"there is no database in {directory.path}",
+                hint="`docgraph serve` creates one; to use your own, set "
+                "mclient.connection-string; for another directory, set core.data-directory",
+            )
     with open_database(prepared, notice) as address:
         yield address
-
-
-def _require_data(prepared: LoadedConfiguration) -> None:
-    """Raise if there is no data: only a server creates a database."""
-    directory = DataDirectory(prepared.config.get(Core).data_directory)
-    if not directory.data.is_dir():
-        raise StartupError(
-            f"there is no database in {directory.path}",
-            hint="`docgraph serve` creates one; to use your own, set mclient.connection-string; "
-            "for another directory, set core.data-directory",
-        )
 
 
 @asynccontextmanager

@@ -72,7 +72,13 @@ def tail(  # noqa: PLR0913 - one for each option
     messages/new is the stream at /messages/_streams/new. The command connects to a running server.
     With --json each event has its id, for --resume-after.
     """
-    address = _parse_address(url)
+    try:
+        address = urlsplit(url)
+        is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:  # also a port that is not a number
+        is_usable = None
+    if not is_usable:
+        raise click.BadParameter("give http://… or https://…", param_hint="--url")
     path = _build_path(stream, parameters)
     headers = _authorize(user, password_file, token_file)
     last = _check_header(resume_after or "", "--resume-after")
@@ -82,17 +88,6 @@ def tail(  # noqa: PLR0913 - one for each option
             click.echo(_render(data, as_json=as_json))
     except KeyboardInterrupt:
         return
-
-
-def _parse_address(url: str) -> SplitResult:
-    try:
-        address = urlsplit(url)
-        is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
-    except ValueError:  # also a port that is not a number
-        is_usable = None
-    if not is_usable:
-        raise click.BadParameter("give http://… or https://…", param_hint="--url")
-    return address
 
 
 def _build_path(stream: str, parameters: tuple[str, ...]) -> str:

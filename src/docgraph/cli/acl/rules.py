@@ -131,7 +131,12 @@ class RuleCollection:
 
     async def find(self, id: str) -> Document | None:
         """Return the rule with that id, whether it is a string, a number or an ObjectId."""
-        found = await self._read(Read(filter={"_id": {"$in": _spell_id(id)}}, limit=1))
+        spellings: list[Any] = [id]
+        if ObjectId.is_valid(id):
+            spellings.append(ObjectId(id))
+        if id.lstrip("-").isdecimal():
+            spellings.append(int(id))
+        found = await self._read(Read(filter={"_id": {"$in": spellings}}, limit=1))
         return found[0] if found else None
 
     async def require(self, id: str) -> Document:
@@ -177,15 +182,6 @@ class RuleCollection:
         if result.failures:
             raise Conflict(result.failures[0].message)
         return result
-
-
-def _spell_id(text: str) -> list[Any]:
-    spellings: list[Any] = [text]
-    if ObjectId.is_valid(text):
-        spellings.append(ObjectId(text))
-    if text.lstrip("-").isdecimal():
-        spellings.append(int(text))
-    return spellings
 
 
 _LIST_MS: Final = 6_000

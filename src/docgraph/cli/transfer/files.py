@@ -124,7 +124,12 @@ class Directory:
     def is_export(self) -> bool:
         """Whether it has an export."""
         with _explaining_errors(self.path):
-            self._reject_interrupted()
+            former = self.path / FORMER
+            if former.exists():
+                raise StartupError(
+                    f"{self.path}: an export was interrupted while it replaced this one",
+                    hint=f"its files are in {former}: move them back, or remove that directory",
+                )
             return (self.path / MANIFEST).is_file()
 
     @property
@@ -208,14 +213,6 @@ class Directory:
     def _read_manifest(self) -> Document:
         manifest = self._read(MANIFEST)
         return manifest if isinstance(manifest, dict) else {}
-
-    def _reject_interrupted(self) -> None:
-        former = self.path / FORMER
-        if former.exists():
-            raise StartupError(
-                f"{self.path}: an export was interrupted while it replaced this one",
-                hint=f"its files are in {former}: move them back, or remove that directory",
-            )
 
     def _read(self, name: str) -> Any:
         path = self.path / name

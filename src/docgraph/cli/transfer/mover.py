@@ -147,7 +147,17 @@ class Mover:
             prepared = part.prepare(self._installation, document)
             writes.append(Write(WriteKind.REPLACE, (prepared,), filter=filter_))
         while writes:
-            writes = await self._write_some(part, writes, late)
+            # The rest waits: a JSON schema may refer to a later one.
+            waiting, refusal = [], None
+            for write in writes:
+                try:
+                    late += await self._attempt(part, write)
+                except DefinitionError as error:
+                    waiting.append(write)
+                    refusal = error
+            if refusal is not None and len(waiting) == len(writes):
+                raise refusal
+            writes = waiting
         return late
 
     async def _find_untouched(
@@ -165,19 +175,6 @@ class Mover:
             else:
                 late.append(_name(changes.part, there))
         return untouched
-
-    async def _write_some(self, part: Part, writes: list[Write], late: list[str]) -> list[Write]:
-        """Write documents; return the rest: a JSON schema may refer to a later one."""
-        waiting, refusal = [], None
-        for write in writes:
-            try:
-                late += await self._attempt(part, write)
-            except DefinitionError as error:
-                waiting.append(write)
-                refusal = error
-        if refusal is not None and len(waiting) == len(writes):
-            raise refusal
-        return waiting
 
     async def _attempt(self, part: Part, write: Write) -> list[str]:
         (document,) = write.documents
