@@ -65,7 +65,8 @@ def render_value(value: Any) -> str:
     if isinstance(value, str):
         return _render_text(value)
     if isinstance(value, float):
-        return _render_float(value)
+        special = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
+        return special.get(repr(value), repr(value))
     return json.dumps(value)
 
 
@@ -82,11 +83,6 @@ def _escape(character: str) -> str:
         return character
     # Not the surrogate pairs of JSON, which YAML rejects.
     return f"\\U{ord(character):08x}"
-
-
-def _render_float(value: float) -> str:
-    special = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
-    return special.get(repr(value), repr(value))
 
 
 _HEAD: Final = """\

@@ -210,9 +210,6 @@ class ConsoleService(Service):
         manifest = await run_blocking(self._lane, self.site.find_manifest)
         if manifest is None:
             return Body(404, render_hint(), MEDIA_TYPE, list(HINT_HEADERS))
-        return self._serve_index(exchange, manifest)
-
-    def _serve_index(self, exchange: Exchange, manifest: Manifest) -> Body:
         content = render_index(manifest, encode_path(self._prefix), self._render_settings())
         headers = [*HEADERS, ("Cache-Control", "no-cache")]
         _forget_token(exchange)

@@ -238,7 +238,12 @@ class Meters:
             seconds = None if event.endless else event.duration
             self._requests.add(labels, seconds, event.bytes_out)
             if event.operation:
-                self._tally_operation(event)
+                names = (event.app, event.operation)
+                counted = self._rare["docgraph_graphql_operations_total"]
+                counted.of(*names, str(event.status)).inc()
+                self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(
+                    event.duration
+                )
         uses = defaultdict[CacheUsed, int](int)
         with suppress(IndexError):  # another thread may take some of them
             while self._uses:
@@ -246,12 +251,6 @@ class Meters:
         for use, count in uses.items():
             cached = self._rare["docgraph_cache_requests_total"]
             cached.of(use.result, use.reason or "none").inc(count)
-
-    def _tally_operation(self, event: events.RequestFinished) -> None:
-        names = (event.app, event.operation)
-        counted = self._rare["docgraph_graphql_operations_total"]
-        counted.of(*names, str(event.status)).inc()
-        self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(event.duration)
 
     def _count_command(self, event: CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")

@@ -75,7 +75,9 @@ class LineWriter:
         while not (self._closing.is_set() and self._lines.empty()):
             lines = [_make(line) for line in self._gather()]
             unwritten = self._write(lines)
-            lost += self._pop_dropped() + unwritten
+            with self._drops:
+                dropped, self._dropped = self._dropped, 0
+            lost += dropped + unwritten
             if lost and not unwritten:  # reported only where it can be read
                 emit(LinesDropped(count=lost))
                 lost = 0
@@ -84,11 +86,6 @@ class LineWriter:
         first = self._lines.get()
         self._closing.wait(GATHER_SECONDS)
         return [first, *(self._lines.get() for _ in range(self._lines.qsize()))]
-
-    def _pop_dropped(self) -> int:
-        with self._drops:
-            dropped, self._dropped = self._dropped, 0
-        return dropped
 
     def _write(self, lines: list[bytes]) -> int:
         """Write all lines; return how many of them could not be written."""

@@ -121,7 +121,11 @@ def _find_misspelled(plugin: Plugin) -> Iterator[_Flaw]:
     declared = methods_of(plugin.kind)
     for optional in _OPTIONAL.get(plugin.kind, ()):
         declared = {**declared, **_list_methods(optional)}
-    missing = [name for name, method in declared.items() if _lacks(plugin, name, method)]
+    missing = [
+        name
+        for name, method in declared.items()
+        if getattr(type(plugin), name, None) in (None, method)
+    ]
     owners = [one for one in type(plugin).__mro__ if one.__module__ != kinds.__name__]
     for name in {name for owner in owners for name in _list_methods(owner)} - declared.keys():
         for meant in difflib.get_close_matches(name, missing, 1, _ALIKE):
@@ -129,10 +133,6 @@ def _find_misspelled(plugin: Plugin) -> Iterator[_Flaw]:
                 f"has a method `{name}`, which is never called",
                 f"rename it to `{meant}` if that is meant, else to `_{name}`",
             )
-
-
-def _lacks(plugin: Plugin, name: str, declared: Callable[..., Any]) -> bool:
-    return getattr(type(plugin), name, None) in (None, declared)
 
 
 def _list_methods(owner: type[Any]) -> dict[str, Callable[..., Any]]:
