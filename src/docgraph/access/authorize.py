@@ -11,9 +11,8 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryVetoer
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
@@ -32,42 +31,27 @@ _OPEN = Decision(True, "needs no allower")
 _ALWAYS = (None,)
 
 
-class _Vetoer(NamedTuple):
-    """A vetoer, and the requests that it cannot deny: it is not asked about these."""
-
-    authorizer: Authorizer
-    predicates: Sequence[Any] = _ALWAYS  # without any of them, it denies nothing
-    is_for_data: bool = False  # it denies requests to the REST API only
-
-
-def _describe_vetoer(vetoer: Authorizer) -> _Vetoer:
-    if isinstance(vetoer, ACLRegistryVetoer):
-        return _Vetoer(vetoer, vetoer.registry.vetoes)
-    return _Vetoer(vetoer, is_for_data=isinstance(vetoer, FilterOperatorsBlacklist))
-
-
-def _find_requirements(authorizer: object) -> Sequence[Any]:
-    """Return the predicates without which an authorizer requires no login."""
-    if isinstance(authorizer, ACLRegistryVetoer):
-        return authorizer.registry.requirements
-    return _ALWAYS
-
-
 class Authorization:
     """The stage `authorize` of the pipeline."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
         self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
-        self._vetoers = [_describe_vetoer(one) for one in self.vetoers]
+        # Each with what it decides by, and whether it decides on requests to the REST API only.
+        self._vetoers: list[tuple[Authorizer, Sequence[Any], bool]] = [
+            (one, getattr(one, "decides_by", _ALWAYS), getattr(one, "only_data", False))
+            for one in self.vetoers
+        ]
         self._demanding: list[tuple[LoginDemander, Sequence[Any]]] = [
-            (one, _find_requirements(one)) for one in authorizers if isinstance(one, LoginDemander)
+            (one, getattr(one, "demands_by", _ALWAYS))
+            for one in authorizers
+            if isinstance(one, LoginDemander)
         ]
         self._requirements = [predicates for _, predicates in self._demanding]
-        self._allowers = [
+        self._allowers: list[tuple[Authorizer, Sequence[Any], bool]] = [
             (
                 one,
-                one.registry.allows if isinstance(one, ACLRegistryAllower) else _ALWAYS,
+                getattr(one, "decides_by", _ALWAYS),
                 not vars(type(one)).get("takes_anonymous", False),  # it may require a login
             )
             for one in self.allowers
@@ -243,6 +227,7 @@ class FilterOperatorsBlacklist(Authorizer):
     name: ClassVar[str] = "filterOperatorsBlacklist"
     description: ClassVar[str] = "denies filters with certain operators"
     role: ClassVar[AuthorizerRole] = AuthorizerRole.VETOER
+    only_data: ClassVar[bool] = True
     Config = FilterOperatorsBlacklistConfig
 
     def __init__(self, config: FilterOperatorsBlacklistConfig) -> None:
