@@ -16,8 +16,8 @@ from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.language.predicate import Failure
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleIndex, find_flag, roles_of
 from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
-from docgraph.access.rule_warnings import Comparison
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.service_comparison import Comparison, ServedApps
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.config.section import ServiceConfig
 from docgraph.exchange import Account, Body, Exchange, Headers, Permission, Request
@@ -307,10 +307,12 @@ class AccessExplain(Service):
         store: Store,
         acl_rules: RuleBook,
         account_bindings: Bindings | None = None,
+        gql_app_definition_cache: ServedApps | None = None,
     ) -> None:
         self.config = config
         self._registry = registry
-        comparison = Comparison(graphql, mongo, store, acl_rules, registry)
+        apps = gql_app_definition_cache
+        comparison = Comparison(graphql, mongo, store, acl_rules, registry, apps)
         self.explainer = Explainer(imagined_requests, acl_rules, comparison, account_bindings)
 
     async def handle(self, exchange: Exchange) -> Body:

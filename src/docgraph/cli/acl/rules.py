@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from docgraph.access.parse_rule import Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.rule_authorizers import AUTHORIZER
-from docgraph.access.rule_warnings import find_row_filters
+from docgraph.access.rule_filters import find_row_filters
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.adviser import find_adviser
 from docgraph.cli.apps.definitions import find_variables

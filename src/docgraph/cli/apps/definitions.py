@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from docgraph.access.rule_warnings import find_namespaces
+from docgraph.access.service_comparison import find_namespaces
 from docgraph.access.view_rules import ViewWarning, find_view_warnings
 from docgraph.cli.adviser import DataReport as Advised
 from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definitions
