@@ -35,29 +35,33 @@ class Authorization:
     """The stage `authorize` of the pipeline."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
-        self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
-        self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
+        self.vetoers = [
+            authorizer for authorizer in authorizers if authorizer.role is AuthorizerRole.VETOER
+        ]
+        self.allowers = [
+            authorizer for authorizer in authorizers if authorizer.role is AuthorizerRole.ALLOWER
+        ]
         # Each with what it decides by, and whether it decides on requests to the REST API only.
         self._vetoers: list[tuple[Authorizer, Sequence[Any], bool]] = [
-            (one, getattr(one, "decides_by", _ALWAYS), getattr(one, "only_data", False))
-            for one in self.vetoers
+            (vetoer, getattr(vetoer, "decides_by", _ALWAYS), getattr(vetoer, "only_data", False))
+            for vetoer in self.vetoers
         ]
         self._demanding: list[tuple[LoginDemander, Sequence[Any]]] = [
-            (one, getattr(one, "demands_by", _ALWAYS))
-            for one in authorizers
-            if isinstance(one, LoginDemander)
+            (authorizer, getattr(authorizer, "demands_by", _ALWAYS))
+            for authorizer in authorizers
+            if isinstance(authorizer, LoginDemander)
         ]
         self._requirements = [predicates for _, predicates in self._demanding]
         self._allowers: list[tuple[Authorizer, Sequence[Any], bool]] = [
             (
-                one,
-                getattr(one, "decides_by", _ALWAYS),
-                not vars(type(one)).get("takes_anonymous", False),  # it may require a login
+                allower,
+                getattr(allower, "decides_by", _ALWAYS),
+                not vars(type(allower)).get("takes_anonymous", False),  # it may require a login
             )
-            for one in self.allowers
+            for allower in self.allowers
         ]
         # An allower can be enabled without having anything to approve by.
-        if all(getattr(one, "is_idle", False) for one in self.allowers):
+        if all(getattr(allower, "is_idle", False) for allower in self.allowers):
             raise StartupError(
                 "no allower is enabled, so every request would be refused",
                 hint="enable one: dbAclAuthorizer, fileAclAuthorizer or fullAuthorizer",
@@ -117,8 +121,8 @@ class Authorization:
         """Return whether the caller is not authenticated and this request requires it."""
         if exchange.account is not None or exchange.request.method == "OPTIONS":
             return False
-        for one, predicates in self._demanding:
-            if predicates and await one.demands_login(exchange):
+        for authorizer, predicates in self._demanding:
+            if predicates and await authorizer.demands_login(exchange):
                 return True
         return False
 
@@ -182,9 +186,9 @@ class OriginVetoer(Authorizer):
     Config = OriginVetoerConfig
 
     def __init__(self, config: OriginVetoerConfig) -> None:
-        self._origins = frozenset(spell_origin(_normalise(one)) for one in config.whitelist)
+        self._origins = frozenset(spell_origin(_normalise(origin)) for origin in config.whitelist)
         # A port in a pattern stays: without it, `https://*:443` would match all ports.
-        self._patterns = [Wildcard(_normalise(one)) for one in config.whitelist_patterns]
+        self._patterns = [Wildcard(_normalise(pattern)) for pattern in config.whitelist_patterns]
         self._allow_missing = config.allow_missing_origin
         try:
             self._ignored = [parse_template(path) for path in config.ignore_paths]
@@ -198,7 +202,7 @@ class OriginVetoer(Authorizer):
         asks = request.method == "OPTIONS" and "access-control-request-method" in request.headers
         if origins and asks:
             return _PASSED
-        if any(one.match(request.segments) is not None for one in self._ignored):
+        if any(template.match(request.segments) is not None for template in self._ignored):
             return _PASSED
         if not self._origins and not self._patterns:
             return _PASSED
@@ -213,7 +217,7 @@ class OriginVetoer(Authorizer):
         normal = _normalise(origin)
         spelled = spell_origin(normal)
         return spelled in self._origins or any(
-            one.matches(normal) or one.matches(spelled) for one in self._patterns
+            pattern.matches(normal) or pattern.matches(spelled) for pattern in self._patterns
         )
 
 
@@ -231,7 +235,7 @@ class FilterOperatorsBlacklist(Authorizer):
     Config = FilterOperatorsBlacklistConfig
 
     def __init__(self, config: FilterOperatorsBlacklistConfig) -> None:
-        self._refused = frozenset(one.lower() for one in config.blacklist)
+        self._refused = frozenset(operator.lower() for operator in config.blacklist)
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Check the filter; requests that the service has rejected pass: they are not executed."""

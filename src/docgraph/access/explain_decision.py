@@ -112,14 +112,14 @@ class Explanation:
 def _conditions(permission: Permission | None) -> dict[str, Any]:
     if permission is None:
         return {}
-    found = {
+    conditions = {
         "rule": permission.rule,
         "readFilters": dict(permission.read_filters),
         "writeFilter": permission.write_filter,
         "mergeRequest": permission.merge_request,
         "projectResponse": permission.project_response,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in conditions.items() if value}
 
 
 class Bindings(Protocol):
@@ -209,13 +209,15 @@ class Explainer:
         self, authorizers: Sequence[Authorizer], exchange: Exchange
     ) -> tuple[AuthorizerAnswer, ...]:
         answers = []
-        for one in authorizers:
-            is_anonymous = exchange.account is None and one.role == "allower"
-            if is_anonymous and one.requires_authentication(exchange):
-                answers.append(AuthorizerAnswer(one.name, False, "only authenticated callers"))
+        for authorizer in authorizers:
+            is_anonymous = exchange.account is None and authorizer.role == "allower"
+            if is_anonymous and authorizer.requires_authentication(exchange):
+                answers.append(
+                    AuthorizerAnswer(authorizer.name, False, "only authenticated callers")
+                )
                 continue
-            decision = await decide(one, exchange)
-            answers.append(AuthorizerAnswer(one.name, decision.allowed, decision.reason))
+            decision = await decide(authorizer, exchange)
+            answers.append(AuthorizerAnswer(authorizer.name, decision.allowed, decision.reason))
         return tuple(answers)
 
     async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:
@@ -242,9 +244,9 @@ class Explainer:
 
     async def _find_others(self, exchange: Exchange) -> tuple[Consideration, ...]:
         """Return the rules that would permit the request for callers with their roles."""
-        own = set(roles_of(exchange.account))
+        own_roles = set(roles_of(exchange.account))
         all_rules = sorted(await self._book.find_all(), key=lambda rule: rule.rank, reverse=True)
-        index = RuleIndex(tuple(rule for rule in all_rules if own.isdisjoint(rule.roles)))
+        index = RuleIndex(tuple(rule for rule in all_rules if own_roles.isdisjoint(rule.roles)))
         view = self._book.view(exchange)
         flag = find_flag(view)
         return tuple(

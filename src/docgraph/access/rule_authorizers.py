@@ -138,8 +138,8 @@ class DbAclAuthorizer(Authorizer):
             # Each invalid rule once, until it is valid again.
             for rule in compiled.rules:
                 self._reported.pop(name_id(rule.id), None)
-            for one in compiled.ignored:
-                self._report(name_id(one.document.get("_id")), describe_flaws(one.flaws))
+            for ignored in compiled.ignored:
+                self._report(name_id(ignored.document.get("_id")), describe_flaws(ignored.flaws))
             self._latest = (documents, compiled)
         return self._latest[1]
 
@@ -282,10 +282,10 @@ class FileAclAuthorizer(Authorizer):
 
     async def provision(self) -> None:
         """Read the rules; raises one `ConfigError` with all mistakes."""
-        found = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
-        for one in found.warnings:
-            emit(ConfigWarning(one.origin, one.path, one.message, one.hint or ""))
-        self._rules = RuleSet(found.rules)
+        rules = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
+        for warning in rules.warnings:
+            emit(ConfigWarning(warning.origin, warning.path, warning.message, warning.hint or ""))
+        self._rules = RuleSet(rules.rules)
         self._book.add(self)
 
     def find(self) -> RuleSet:

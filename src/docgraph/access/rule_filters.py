@@ -21,16 +21,16 @@ def find_row_filters(
     `readFilters` names its collections. The other two apply to the collection of a request, so that
     a rule counts for each collection with a path at which its predicate could be true.
     """
-    known = list(places)
+    collections = list(places)
     for rule in rules:
         conditions = rule.conditions
         for namespace, template in conditions.read_filters.items():
             db, _, collection = namespace.partition(".")
-            if (db, collection) in known:
+            if (db, collection) in collections:
                 part = f"mongo.readFilters.{namespace}"
                 yield RowFilter((db, collection), str(rule), part, template.source)
         for part, filter in _list_plain(conditions):
-            for place in known:
+            for place in collections:
                 if _concerns(rule, place, mongo):
                     yield RowFilter(place, str(rule), part, filter)
 

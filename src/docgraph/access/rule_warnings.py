@@ -61,20 +61,20 @@ class RulesCheck(Initializer):
         ties = find_ties(rules, self._book.acl)
         for tie in islice(ties, _MAX_WARNINGS):
             emit(RulesTied(str(tie.rule), _name_some(tie.others)))
-        found = await self._comparison.find_view_warnings(rules)
-        for one in islice((one for one in found if one.other is None), _MAX_WARNINGS):
-            emit(ViewRefusedByRule(str(one.rule), one.view, one.source))
+        warnings = await self._comparison.find_view_warnings(rules)
+        for warning in islice((one for one in warnings if one.other is None), _MAX_WARNINGS):
+            emit(ViewRefusedByRule(str(warning.rule), warning.view, warning.source))
 
 
 def find_passed_filters(rules: Iterable[Rule]) -> Iterator[FilterPassed]:
     """Yield each general rule with conditions, and the role rules that can override it."""
-    known = list(rules)
-    special = [rule for rule in known if not rule.is_general]
-    for rule in known:
+    ordered = list(rules)
+    special = [rule for rule in ordered if not rule.is_general]
+    for rule in ordered:
         if not rule.is_general or not rule.conditions.narrow:
             continue
         reach = rule.predicate.reach
-        passing = [one for one in special if one.predicate.reach & reach != NOWHERE]
+        passing = [other for other in special if other.predicate.reach & reach != NOWHERE]
         if passing:
             yield FilterPassed(str(rule), _name_some(passing))
 
@@ -105,7 +105,7 @@ def find_ties(rules: Iterable[Rule], acl: Acl) -> Iterator[Tie]:
     for _, group in groupby(ordered, key=lambda rule: rule.priority):
         compared = list(islice(group, _MAX_COMPARED))
         for number, rule in enumerate(compared, 1):
-            others = [one for one in compared[number:] if _is_tied(rule, one, acl)]
+            others = [other for other in compared[number:] if _is_tied(rule, other, acl)]
             if others:
                 yield Tie(rule, others)
 
