@@ -105,16 +105,16 @@ class PasswordQueue:
         Checks whose result is known take no time, and count for the pace: other workers have made
         them, and will make as many of the others.
         """
-        own = next((one for one in self._heap if one.key == key), None)
-        if own is None:
+        waiting = next((waiter for waiter in self._heap if waiter.key == key), None)
+        if waiting is None:
             return self._check_seconds
-        left = [one for one in self._heap if not is_known(one.key)]
-        return self._foresee(sum(one < own for one in left), len(self._heap) - len(left))
+        left = [waiter for waiter in self._heap if not is_known(waiter.key)]
+        return self._foresee(sum(waiter < waiting for waiter in left), len(self._heap) - len(left))
 
-    def _foresee(self, before: int, known: int = 0) -> float:
+    def _foresee(self, before: int, already: int = 0) -> float:
         """Return the seconds until a check ends that waits behind so many others."""
         busy = self._clock() - self._since if self._running else 0.0
-        if ended := self._ended + known:
+        if ended := self._ended + already:
             turn = busy / (ended + self._running / 2)  # those that are running are half done
         else:
             turn = max(busy, self._check_seconds) / self._width

@@ -351,8 +351,8 @@ def _matches(given: bytes, expected: str, cost: int) -> bool:
         missing = range(int(expected[4:6]), cost)
     except ValueError:  # a damaged hash, for which bcrypt does no work at all
         missing = range(cost, cost + 1)
-    for one in missing:
-        bcrypt.checkpw(given, _build_decoy(one).encode())
+    for algorithm in missing:
+        bcrypt.checkpw(given, _build_decoy(algorithm).encode())
     return False
 
 

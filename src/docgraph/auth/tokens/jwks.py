@@ -250,9 +250,9 @@ class KeySet:
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
         """Return the keys of that name, from a new set if the current one does not have it."""
         self.keep_fresh()
-        found = self._keys.select(kid) if self._keys else ()
-        if found:
-            return found
+        keys = self._keys.select(kid) if self._keys else ()
+        if keys:
+            return keys
         if self._refresh is None and self._may_attempt():
             self._start()
         if self._refresh is not None:

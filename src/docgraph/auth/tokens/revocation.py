@@ -349,8 +349,8 @@ class RevocationMarks:
         at, until = document.get("at"), document.get("until")
         if kind in ("token", "rehash") and isinstance(until, datetime):
             needed = (until - EPOCH).total_seconds()
-            known = self._tokens if kind == "token" else self._rehashes
-            known[name] = max(needed, known.get(name, 0.0))
+            marks = self._tokens if kind == "token" else self._rehashes
+            marks[name] = max(needed, marks.get(name, 0.0))
         elif kind == "user" and isinstance(at, int | float):
             self._add_user(name, at)
         elif kind == "users":
