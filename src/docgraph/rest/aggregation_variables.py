@@ -33,15 +33,15 @@ class DeclaredVariable:
 
 def find_variables(*sources: Any) -> list[DeclaredVariable]:
     """Return the variables of templates without flaws, by name."""
-    found: dict[str, DeclaredVariable] = {}
+    variables: dict[str, DeclaredVariable] = {}
     for source in sources:
         for name, default, is_optional in _find_uses(source, frozenset()):
-            one = found.setdefault(name, DeclaredVariable(name))
+            variable = variables.setdefault(name, DeclaredVariable(name))
             if default is _NO_DEFAULT:
-                one.is_required |= not is_optional
-            elif one.default is _NO_DEFAULT:
-                one.default = default
-    return [found[name] for name in sorted(found) if not name.startswith("@")]
+                variable.is_required |= not is_optional
+            elif variable.default is _NO_DEFAULT:
+                variable.default = default
+    return [variables[name] for name in sorted(variables) if not name.startswith("@")]
 
 
 def _find_uses(value: Any, given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
@@ -56,8 +56,8 @@ def _find_uses(value: Any, given: frozenset[str]) -> Iterator[tuple[str, Any, bo
             yield from _read_optional(value[REST.optional], given)
         else:
             value = list(value.values())
-    for one in value if isinstance(value, list) else ():
-        yield from _find_uses(one, given)
+    for inner in value if isinstance(value, list) else ():
+        yield from _find_uses(inner, given)
 
 
 def _read_optional(shape: list[Any], given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
@@ -85,7 +85,7 @@ async def build_scope(
     """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
-    known = {
+    given = {
         "@page": parameters.page,
         "@pagesize": parameters.pagesize,
         "@limit": parameters.pagesize,
@@ -95,19 +95,19 @@ async def build_scope(
     asked = {
         name: name.replace("@mongoPermissions", "@dbPermissions", 1)  # its previous name
         for name in predefined
-        if name not in known
+        if name not in given
     }
-    found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
-    values = {name: found[current] for name, current in asked.items()}
+    resolved = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
+    values = {name: resolved[current] for name, current in asked.items()}
     if moment is not None:
         _keep_moment(values, moment)
-    return Scope(_expand(parameters.avars, names), Variables({**values, **known}))
+    return Scope(_expand(parameters.avars, names), Variables({**values, **given}))
 
 
 def build_sample_scope(values: Mapping[str, Any]) -> Scope:
     """Return a scope with these values of names, to try a template."""
-    own = {name: value for name, value in values.items() if not name.startswith("@")}
-    return Scope(_expand(own, own), Variables(values))
+    plain = {name: value for name, value in values.items() if not name.startswith("@")}
+    return Scope(_expand(plain, plain), Variables(values))
 
 
 def _keep_moment(values: Document, moment: Document) -> None:
@@ -124,8 +124,8 @@ def _keep_moment(values: Document, moment: Document) -> None:
 
 def _expand(avars: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
     """Return the variables by name: a key that is literally `a.b` wins over the path `a.b`."""
-    own = (name for name in names if name in avars and not name.startswith("@"))
-    literal = [name for name in own if len(parse_path(name)) > 1]
+    plain = (name for name in names if name in avars and not name.startswith("@"))
+    literal = [name for name in plain if len(parse_path(name)) > 1]
     if not literal:
         return avars
     expanded = dict(avars)

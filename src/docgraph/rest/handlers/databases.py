@@ -219,8 +219,8 @@ def check_reachable(call: RestCall) -> None:
     settings, resource = call.context.settings, call.resource
     name = resource.db if resource.collection is None else resource.collection
     # If mounts are templates, only the path of the request itself is known.
-    known = find_paths(resource, settings.mongo_mounts, settings.uri)
-    for path in (call.request.segments, *known):
+    paths = find_paths(resource, settings.mongo_mounts, settings.uri)
+    for path in (call.request.segments, *paths):
         service = _find_service(path, name, call.context.services)
         if service is not None:
             raise ReservedResource(

@@ -223,16 +223,16 @@ async def _find_stored(call: RestCall, order: SortOrder, key: SortKey, id: Any) 
     are those that it compares, also that of `_id`.
     """
     paths = [path for path, _ in order]
-    has_null = any(one is None and path != "_id" for path, one in zip(paths, key, strict=True))
-    has_text = any(isinstance(one, str) for one in key)
+    has_null = any(value is None and path != "_id" for path, value in zip(paths, key, strict=True))
+    has_text = any(isinstance(value, str) for value in key)
     stats = call.context.store.stats
     is_stored = not has_text or await stats.collation(call.db, call.collection) == BY_BYTES
     if not has_null and is_stored:
         return key
     last = {"_id": {"$eq": key[paths.index("_id")] if id is None else id}}
     keyset = Keyset(last, {SORT_KEY: build_key(order)})
-    found = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
-    return read_key(found[0][SORT_KEY]) if found and SORT_KEY in found[0] else key
+    documents = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
+    return read_key(documents[0][SORT_KEY]) if documents and SORT_KEY in documents[0] else key
 
 
 async def _count(call: RestCall) -> list[tuple[str, str]]:
