@@ -88,10 +88,10 @@ def _render_frames(message: SharedMessages, bits: int) -> bytes:
     if not bits:
         message.frames = message.frames or b"".join(map(render_frame, message.contents))
         return message.frames
-    known = message.compressed = message.compressed or {}
-    if bits not in known:
-        known[bits] = b"".join(render_frame(one, bits) for one in message.contents)
-    return known[bits]
+    frames = message.compressed = message.compressed or {}
+    if bits not in frames:
+        frames[bits] = b"".join(render_frame(content, bits) for content in message.contents)
+    return frames[bits]
 
 
 class WebSocket(asyncio.Protocol):

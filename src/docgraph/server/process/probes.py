@@ -237,8 +237,8 @@ class ProbeServer:
         self._wake_r, self._wake_w = socket.socketpair()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
-        for one in (listener, self._wake_r, self._wake_w):
-            one.setblocking(False)
+        for source in (listener, self._wake_r, self._wake_w):
+            source.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._wake_r, selectors.EVENT_READ)
 
@@ -254,8 +254,8 @@ class ProbeServer:
         for visitor in tuple(self._visitors):
             self._drop(visitor)
         self._selector.close()
-        for one in (self._listener, self._wake_r, self._wake_w):
-            one.close()
+        for source in (self._listener, self._wake_r, self._wake_w):
+            source.close()
 
     def _run(self) -> None:
         while not self._is_closed:

@@ -209,7 +209,7 @@ class HttpServer:
                 connection.shutdown()
                 told.add(connection)
             self._state.sweep(loop.time())
-            is_late = any(one.connecting for one in self._acceptors)
+            is_late = any(acceptor.connecting for acceptor in self._acceptors)
             is_busy = self._state.connections or self._state.exchanges.tasks or is_late
             if stopping.done() or not is_busy:
                 return
@@ -238,7 +238,7 @@ class HttpServer:
                 if self._limits.fits_unread_to_memory:
                     self._state.unread.fit(room)
             self._state.sweep(loop.time())
-            if not any(one.is_exhausted for one in self._acceptors):
+            if not any(acceptor.is_exhausted for acceptor in self._acceptors):
                 self._state.share.record_turn()
             self._on_sweep()
 

@@ -118,14 +118,14 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
 
 def _resolve(scheme: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror:
         raise StartupError(
             f"the host {host!r} of /{scheme}-listener does not resolve to an address"
         ) from None
     # `localhost` may be two addresses; the one that all clients reach comes first
-    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-    family, _, _, _, address = found[0]
+    addresses.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, _, _, _, address = addresses[0]
     return family, (str(address[0]), int(address[1]))
 
 
@@ -219,8 +219,8 @@ class SocketFile(NamedTuple):
     @classmethod
     def find(cls, path: str) -> SocketFile:
         """Return the file at the path."""
-        found = os.lstat(path)
-        return cls(path, found.st_dev, found.st_ino)
+        status = os.lstat(path)
+        return cls(path, status.st_dev, status.st_ino)
 
     def remove(self) -> None:
         """Remove the file, unless another process has replaced it."""
@@ -231,10 +231,10 @@ class SocketFile(NamedTuple):
 
 def _remove_stale(path: str) -> None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         raise StartupError(
             f"{path} exists and is not a socket",
             hint=f"remove it, or choose another path with {_OPTION}",

@@ -35,16 +35,16 @@ class Limiter:
         buckets: Buckets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.for_everybody = [one for one in limits if one.is_for_everybody]
-        self.for_callers = [one for one in limits if not one.is_for_everybody]
+        self.for_everybody = [limit for limit in limits if limit.is_for_everybody]
+        self.for_callers = [limit for limit in limits if not limit.is_for_everybody]
         self.buckets = buckets
         self.refusals = _Refusals(clock)
 
     @classmethod
     def open(cls, options: CallerLimits, instance: Instance, workers: int) -> Limiter:
         """Open the limits of the configuration, with the counts that all workers share."""
-        limits = [Limit(number, one) for number, one in enumerate(options.limits)]
-        return cls(limits, instance.open_buckets([one.quota for one in limits], workers))
+        limits = [Limit(number, limit) for number, limit in enumerate(options.limits)]
+        return cls(limits, instance.open_buckets([limit.quota for limit in limits], workers))
 
     def close(self) -> None:
         """Close the counts."""
@@ -89,7 +89,7 @@ class RequestRateLimit:
         """Count a batch as so many requests, itself included; raises `TooManyRequests`."""
         if number > 1:
             limits = (*self._limiter.for_everybody, *self._limiter.for_callers)
-            rates = [one for one in limits if one.quota.rate is not None]
+            rates = [limit for limit in limits if limit.quota.rate is not None]
             self._count(rates, account, number - 1)
 
     def _count(self, limits: Sequence[Limit], account: Account | None, further: int = 0) -> None:
@@ -105,9 +105,11 @@ class RequestRateLimit:
         shares = self._limiter.buckets.acquire(claims)
         answers = list(zip(asked, shares, strict=True))
         self._answers.update(answers)
-        refused = [one for one in answers if one[1].refused_by]
+        refused = [answer for answer in answers if answer[1].refused_by]
         if refused:
-            raise self._reject(*max(refused, key=lambda one: one[1].seconds), account, further)
+            raise self._reject(
+                *max(refused, key=lambda answer: answer[1].seconds), account, further
+            )
         if not further:
             self._held += [share for limit, share in answers if limit.quota.places is not None]
 

@@ -75,7 +75,7 @@ def read_entries(content: Any) -> list[BatchEntry]:
             f"the batch has {len(content)} entries, {MAX_ENTRIES} are allowed",
             hint="send several batches; each of them is a transaction of its own",
         )
-    entries = [_read_entry(index, one) for index, one in enumerate(content)]
+    entries = [_read_entry(index, entry) for index, entry in enumerate(content)]
     if sum(len(entry.place.path) for entry in entries) > MAX_PATHS:
         raise BodyTooLarge(
             f"the paths of the batch have more than {MAX_PATHS} characters together",
@@ -146,13 +146,13 @@ def build_exchange(entry: BatchEntry, outer: Exchange) -> Exchange:
         return encode(entry.body, JsonMode.STANDARD) if entry.has_body else b""
 
     kept = [(name, value) for name, value in batch.headers.raw if not _OF_BATCH.fullmatch(name)]
-    own = {"content-type": _JSON, **entry.headers} if entry.has_body else entry.headers
+    headers = {"content-type": _JSON, **entry.headers} if entry.has_body else entry.headers
     request = Request(
         entry.place.method,
         path,
         query_string=query,
         headers=Headers(
-            [*kept, *((name.encode(), one.encode("latin-1")) for name, one in own.items())]
+            [*kept, *((name.encode(), value.encode("latin-1")) for name, value in headers.items())]
         ),
         body=read,
         connection=batch.connection,
@@ -180,8 +180,8 @@ _BULK_FAILED: Final = 207
 _FAILED: Final = 400
 _SERVER_ERROR: Final = 500
 _KINDS: Final[dict[int, type[DocgraphError]]] = {
-    one.status: one
-    for one in (
+    error.status: error
+    for error in (
         RequestError,
         Unauthenticated,
         Forbidden,
