@@ -103,5 +103,7 @@ async def print_served(what: str, versions: Versions) -> None:
     if spread.live:
         count = len(spread.live)
         notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
-    for one in spread.late:
-        notice(f"{what}: not live on {one}, which has not applied the change within {PATIENCE:g} s")
+    for late in spread.late:
+        notice(
+            f"{what}: not live on {late}, which has not applied the change within {PATIENCE:g} s"
+        )

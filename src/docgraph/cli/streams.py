@@ -98,10 +98,10 @@ def _build_path(stream: str, parameters: tuple[str, ...]) -> str:
             "name the collection and the stream, such as messages/new", param_hint="COLLECTION/URI"
         )
     pairs = [("event-ids", "true")]
-    for one in parameters:
-        name, equals, value = one.partition("=")
+    for parameter in parameters:
+        name, equals, value = parameter.partition("=")
         if not equals:
-            raise click.BadParameter(f"'{one}' is not NAME=VALUE", param_hint="--query")
+            raise click.BadParameter(f"'{parameter}' is not NAME=VALUE", param_hint="--query")
         pairs.append((name, value))
     return f"/{quote(collection)}/_streams/{quote(uri, safe='')}?{urlencode(pairs)}"
 

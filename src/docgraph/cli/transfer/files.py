@@ -57,7 +57,7 @@ class ExportWriter:
 
     def write_documents(self, name: str, documents: Sequence[Document]) -> None:
         """Write documents as they are stored."""
-        self._write(name, [to_json(one, JsonMode.EXTENDED) for one in documents])
+        self._write(name, [to_json(document, JsonMode.EXTENDED) for document in documents])
 
     def write_app(self, document: Document) -> bool:
         """Write a definition into files; return False if they cannot represent it."""
@@ -67,8 +67,8 @@ class ExportWriter:
             directory.mkdir(mode=0o700)
             for file in write_definition(document, directory):
                 file.chmod(0o600)
-            found = read_directory(directory)
-            if found.flaw is None and is_same(found.document, document):
+            read_again = read_directory(directory)
+            if read_again.flaw is None and is_same(read_again.document, document):
                 return True
             shutil.rmtree(directory)
         self._odd.append(document)
@@ -138,7 +138,7 @@ class Directory:
         with _explaining_errors(self.path):
             if not self.path.exists():
                 return True
-            return self.path.is_dir() and all(one.name == NEW for one in self.path.iterdir())
+            return self.path.is_dir() and all(path.name == NEW for path in self.path.iterdir())
 
     @contextmanager
     def rewrite(self) -> Iterator[ExportWriter]:
@@ -156,8 +156,8 @@ class Directory:
                 hint="`docgraph export DIR` makes one",
             )
         manifest = self._read_manifest()
-        found = manifest.get("format")
-        if not _is_number(found) or found != FORMAT:
+        version = manifest.get("format")
+        if not _is_number(version) or version != FORMAT:
             writer = _name_writer(manifest)
             raise StartupError(
                 f"{self.path} was written by {writer}, in a format that is not known here",
@@ -173,35 +173,37 @@ class Directory:
         for name in sorted(manifest.keys() - _KNOWN):
             yield f"{self.path / MANIFEST}: {name} is not known here"
         with _explaining_errors(self.path):
-            found = [one for one in self.path.iterdir() if one.name not in _OWN]
+            unknown = [one for one in self.path.iterdir() if one.name not in _OWN]
             for kind in filter(lambda kind: (self.path / kind).is_dir(), _BY_DATABASE):
-                found += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
-        for one in sorted(found):
-            if not one.name.startswith("."):
-                yield f"{one}: not imported: it is not known here"
+                unknown += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
+        for path in sorted(unknown):
+            if not path.name.startswith("."):
+                yield f"{path}: not imported: it is not known here"
 
     def read_documents(self, name: str) -> list[Document]:
         """Return documents as they were stored; none if there is no such file."""
         with _explaining_errors(self.path / name):
             if not (self.path / name).is_file():
                 return []
-        found = self._read(name)
-        if not isinstance(found, list):
+        documents = self._read(name)
+        if not isinstance(documents, list):
             raise StartupError(f"{self.path / name} is no list of documents")
-        for place, one in enumerate(found):
-            if not isinstance(one, dict) or "_id" not in one:
+        for place, document in enumerate(documents):
+            if not isinstance(document, dict) or "_id" not in document:
                 raise StartupError(f"{self.path / name}: [{place}] is no document with an _id")
-        return found
+        return documents
 
     def read_apps(self) -> list[FoundDefinition]:
         """Return every definition, or why it cannot be read."""
         apps, odd = self.path / APPS, self.path / ODD_APPS
         with _explaining_errors(apps):
             has_files = apps.is_dir() and any(apps.iterdir())
-        found = read_paths([apps]) if has_files else []
-        for one in self.read_documents(ODD_APPS):
-            found.append(FoundDefinition(f"{odd}, {make_printable(name_id(one['_id']))}", one))
-        return found
+        definitions = read_paths([apps]) if has_files else []
+        for document in self.read_documents(ODD_APPS):
+            definitions.append(
+                FoundDefinition(f"{odd}, {make_printable(name_id(document['_id']))}", document)
+            )
+        return definitions
 
     def list_databases(self, kind: str) -> Iterator[str]:
         """Yield the databases that have a file of this kind."""
