@@ -162,13 +162,13 @@ def remember_log_files() -> None:
     Only Linux tells the path of an open file.
     """
     for descriptor in (1, 2):
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             continue
         try:
             path = os.readlink(f"/proc/self/fd/{descriptor}")
-            if os.path.samestat(found, os.stat(path)):
-                _files[descriptor] = _LogFile(path, stat.S_IMODE(found.st_mode))
+            if os.path.samestat(status, os.stat(path)):
+                _files[descriptor] = _LogFile(path, stat.S_IMODE(status.st_mode))
         except OSError:
             continue  # already deleted, or not on Linux: there is nothing to open again
 
