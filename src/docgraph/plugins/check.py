@@ -43,10 +43,10 @@ def check_points(found: FoundPlugin) -> None:
     title = f"the data interceptor {found.name!r} from {found.origin}"
     if hasattr(plugin, "intercept"):
         point = getattr(plugin, "point", None)
-        known = [point] if isinstance(point, DataPoint) else list(DataPoint)
+        points = [point] if isinstance(point, DataPoint) else list(DataPoint)
         raise StartupError(
             f"{title} has a method `intercept`, which is no longer called",
-            hint=f"write {' or '.join(map(_describe, known))} in its place, and take out `point`",
+            hint=f"write {' or '.join(map(_describe, points))} in its place, and take out `point`",
         )
     if not any(has_method_for(plugin, point) for point in DataPoint):
         raise StartupError(
@@ -126,7 +126,7 @@ def _find_misspelled(plugin: Plugin) -> Iterator[_Flaw]:
         for name, method in declared.items()
         if getattr(type(plugin), name, None) in (None, method)
     ]
-    owners = [one for one in type(plugin).__mro__ if one.__module__ != kinds.__name__]
+    owners = [owner for owner in type(plugin).__mro__ if owner.__module__ != kinds.__name__]
     for name in {name for owner in owners for name in _list_methods(owner)} - declared.keys():
         for meant in difflib.get_close_matches(name, missing, 1, _ALIKE):
             yield (
@@ -200,7 +200,9 @@ def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
 def _arguments_of(declared: Callable[..., Any]) -> tuple[tuple[None, ...], dict[str, None]]:
     """Return placeholders for the arguments of a call, without the plugin itself."""
     parameters = list(inspect.signature(declared).parameters.values())[1:]
-    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+    by_name = {
+        parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    }
     return (None,) * (len(parameters) - len(by_name)), by_name
 
 
@@ -218,7 +220,7 @@ def _is_list_of_text(value: object) -> bool:
     return (
         isinstance(value, Sequence)
         and not isinstance(value, str)
-        and all(isinstance(one, str) for one in value)
+        and all(isinstance(text, str) for text in value)
     )
 
 
@@ -226,7 +228,7 @@ def _check_attributes(plugin: Any) -> Iterator[_Flaw]:
     if plugin.kind is Kind.INTERCEPTOR and plugin.point not in set(Point):
         yield (
             f"has the `point` {plugin.point!r}",
-            f"one of {', '.join(f'Point.{one.name}' for one in Point)}",
+            f"one of {', '.join(f'Point.{point.name}' for point in Point)}",
         )
     if plugin.kind is Kind.AUTHORIZER and not isinstance(plugin.role, AuthorizerRole):
         # A text would compare as equal and yet be neither a vetoer nor an allower.
