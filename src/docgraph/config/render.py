@@ -178,13 +178,13 @@ def _walk(
     for name, option in options_of(struct).items():
         if "deprecated" in option.extra and values[name] is None:
             continue
-        here = f"{path}/{name}"
+        place = f"{path}/{name}"
         if option.struct is not None:
-            yield _OptionLine(here)
-            yield from _walk(tree, option.struct, values[name], here)
+            yield _OptionLine(place)
+            yield from _walk(tree, option.struct, values[name], place)
             continue
         origin = tree.origin(_find_source(tree, struct, path, name))
-        yield _OptionLine(here, mask(name, values[name], option.extra), str(origin))
+        yield _OptionLine(place, mask(name, values[name], option.extra), str(origin))
 
 
 def _find_source(tree: ConfigTree, struct: type[msgspec.Struct], path: str, name: str) -> str:
