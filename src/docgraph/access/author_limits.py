@@ -145,7 +145,14 @@ class DefinitionLimits(DataInterceptor):
         if self._is_app(resource):
             await self._check_app(exchange, document)
         elif resource.collection == SCHEMA_STORE:
-            self._check_schema(db, document)
+            hidden = tuple(
+                path
+                for namespace, paths in self._store.guard.shield().hidden.items()
+                if namespace.startswith(f"{db}.")
+                for path in paths
+            )
+            if name := find_property(document, hidden):
+                raise _reject_name("the schema", name)
             await self._check_bound(exchange, db)
         else:
             await self._check_metadata(exchange, db, document)
@@ -223,16 +230,6 @@ class DefinitionLimits(DataInterceptor):
             collection = str(metadata["_id"]).removeprefix(f"{METADATA_STORE}.")
             if await self._sees_part(exchange, (db, collection)):
                 raise _reject_schema("the schema", collection)
-
-    def _check_schema(self, db: str, document: Document) -> None:
-        hidden = tuple(
-            path
-            for namespace, paths in self._store.guard.shield().hidden.items()
-            if namespace.startswith(f"{db}.")
-            for path in paths
-        )
-        if name := find_property(document, hidden):
-            raise _reject_name("the schema", name)
 
     async def _check_app(self, exchange: Exchange, document: Document) -> None:
         definitions = (self._graphql.db, self._graphql.collection)

@@ -180,21 +180,18 @@ class Meters:
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
-            **self._build_freshness_handlers(),
-        }
-
-    def _build_freshness_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
-        return {
-            CacheUsed: self._uses.append,
-            CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
-            CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
-            CacheLag: lambda event: (
-                self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
-            ),
-            LiveQueryChanged: partial(
-                self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
-            ),
-            LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
+            **{
+                CacheUsed: self._uses.append,
+                CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
+                CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
+                CacheLag: lambda event: (
+                    self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
+                ),
+                LiveQueryChanged: partial(
+                    self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
+                ),
+                LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
+            },
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:

@@ -150,7 +150,13 @@ def _find_flaws(found: FoundPlugin, plugin: Plugin, section: object) -> Iterator
     if not found.is_builtin:
         yield from _find_misspelled(plugin)
     if plugin.kind is Kind.SERVICE:
-        yield from _check_service(plugin, section)
+        uri = getattr(section, "uri", None) or getattr(plugin, "uri", None)
+        if not isinstance(uri, str):
+            yield "has no `uri`", f'give the class `uri = "/…"`, or set /{plugin.name}/uri'
+        elif not uri.startswith("/"):
+            yield f"has the `uri` {uri!r}", "begin it with a slash"
+        if not _is_list_of_text(plugin.methods):
+            yield f"has the `methods` {plugin.methods!r}", 'write `methods = ("GET", …)`'
     yield from _check_attributes(plugin)
 
 
@@ -204,16 +210,6 @@ def _arguments_of(declared: Callable[..., Any]) -> tuple[tuple[None, ...], dict[
         parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
     }
     return (None,) * (len(parameters) - len(by_name)), by_name
-
-
-def _check_service(service: Any, section: object) -> Iterator[_Flaw]:
-    uri = getattr(section, "uri", None) or getattr(service, "uri", None)
-    if not isinstance(uri, str):
-        yield "has no `uri`", f'give the class `uri = "/…"`, or set /{service.name}/uri'
-    elif not uri.startswith("/"):
-        yield f"has the `uri` {uri!r}", "begin it with a slash"
-    if not _is_list_of_text(service.methods):
-        yield f"has the `methods` {service.methods!r}", 'write `methods = ("GET", …)`'
 
 
 def _is_list_of_text(value: object) -> bool:

@@ -234,7 +234,14 @@ class WebSocket(asyncio.Protocol):
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, CloseConnection):
-            self._handle_close(event)
+            if self._frames.state is ConnectionState.REMOTE_CLOSING:
+                self._write(event.response())
+            elif self._frames.state is ConnectionState.OPEN and event.code == _TOO_LARGE:
+                self._reject_long()  # by its size without compression
+            elif self._frames.state is ConnectionState.OPEN:
+                self._write(event)
+            self._end()
+            self._hang_up()
         elif self._is_over or self._is_one_too_many(event):
             return
         elif isinstance(event, TextMessage | BytesMessage):
@@ -272,17 +279,6 @@ class WebSocket(asyncio.Protocol):
 
     def _reject_long(self) -> None:
         self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
-
-    def _handle_close(self, event: CloseConnection) -> None:
-        """Handle the close frame of the peer, or its protocol violation."""
-        if self._frames.state is ConnectionState.REMOTE_CLOSING:
-            self._write(event.response())
-        elif self._frames.state is ConnectionState.OPEN and event.code == _TOO_LARGE:
-            self._reject_long()  # by its size without compression
-        elif self._frames.state is ConnectionState.OPEN:
-            self._write(event)
-        self._end()
-        self._hang_up()
 
     def _close_at_once(self, code: int, reason: str = "") -> None:
         if not self._is_over:

@@ -339,7 +339,15 @@ class ProbeServer:
                 raise _Rejected(431, f"the head has more than {_MAX_HEAD} bytes")
             visitor.request = parse_request(head)
             self._check_host(visitor.request.host, visitor.peer)
-            health = self._find_health(visitor.request.path)
+            path = visitor.request.path
+            if path == "/ping":
+                health = self.state.read_liveness()
+            elif path == "/health/db":
+                health = self.state.read_readiness()
+            elif path == "/metrics" and self._render_metrics is not None:
+                health = None
+            else:
+                raise _Rejected(404, "there is nothing at this path")
         except _Rejected as rejected:
             health = rejected.health
         except Misdirected as error:
@@ -350,16 +358,6 @@ class ProbeServer:
                 threading.Thread(target=self._collect_metrics, daemon=True).start()
             return
         self._send(visitor, health.status, "application/json", _render(health))
-
-    def _find_health(self, path: str) -> Health | None:
-        """Return the response of a path; None for metrics, which take longer."""
-        if path == "/ping":
-            return self.state.read_liveness()
-        if path == "/health/db":
-            return self.state.read_readiness()
-        if path == "/metrics" and self._render_metrics is not None:
-            return None
-        raise _Rejected(404, "there is nothing at this path")
 
     def _collect_metrics(self) -> None:
         assert self._render_metrics is not None  # noqa: S101 - else there is no such path
