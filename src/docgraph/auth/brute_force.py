@@ -215,9 +215,15 @@ class LoginGuard(Interceptor):
             self._attempts.close()
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Return whether the request has credentials; those of OPTIONS are not verified."""
+        """Return whether the request has a password; a token of another scheme is no guess.
+
+        The credentials of OPTIONS are not verified.
+        """
         request = exchange.request
-        return request.method != "OPTIONS" and b"authorization" in request.headers.first
+        if request.method == "OPTIONS" or b"authorization" not in request.headers.first:
+            return False
+        credentials = read_credentials(request.headers)
+        return credentials is not None and credentials.scheme in _WITH_PASSWORD
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""
@@ -255,13 +261,10 @@ class LoginGuard(Interceptor):
                 self._known.put(attempt.digest, True)
 
     def _read_attempt(self, exchange: Exchange) -> Attempt | None:
-        """Return the login attempt with a password; a token of another scheme is none."""
+        """Return the login attempt; None for credentials that name no user."""
         headers = exchange.request.headers
-        credentials = read_credentials(headers)
-        if credentials is None or credentials.scheme not in _WITH_PASSWORD:
-            return None
-        user = read_claimed_user(headers)
-        if user is None:
+        credentials, user = read_credentials(headers), read_claimed_user(headers)
+        if credentials is None or user is None:
             return None
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")

@@ -107,7 +107,8 @@ def _stored_forms(tags: Tags | None) -> list[Any]:
 
 def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
     """Return the condition of a write; None if any etag passes."""
-    tags, unless = parse_tags(headers.get_list("if-match")), _parse_unless(headers)
+    tags = parse_tags(headers.get_list("if-match"))
+    unless = parse_tags(headers.get_list("if-none-match"))
     is_lacking = demanded and tags is None
     if tags is not None and tags.any:
         tags = None
@@ -118,12 +119,8 @@ def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
 
 def find_exclusion(headers: Headers) -> Condition | None:
     """Return the condition of a write that always creates: `If-None-Match` alone."""
-    unless = _parse_unless(headers)
+    unless = parse_tags(headers.get_list("if-none-match"))
     return None if unless is None else Condition(unless=unless)
-
-
-def _parse_unless(headers: Headers) -> Tags | None:
-    return parse_tags(headers.get_list("if-none-match"))
 
 
 def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> bool:

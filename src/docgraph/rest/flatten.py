@@ -139,14 +139,11 @@ def _count_created(document: Document, names: list[str]) -> int:
             return 0
         inner = _get(container, name)
         if inner is None:
-            return missing + _count_new(names[position + 1 :])
+            return missing + sum(
+                1 + (_index_of(name) if _is_index(name) else 0) for name in names[position + 1 :]
+            )
         container = inner
     return 0
-
-
-def _count_new(names: list[str]) -> int:
-    """Count one container for each name, filled up to its position if the name is a number."""
-    return sum(1 + (_index_of(name) if _is_index(name) else 0) for name in names)
 
 
 def _get(container: Any, name: str) -> Any:

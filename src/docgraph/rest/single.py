@@ -79,7 +79,7 @@ async def post_document(call: RestCall, body: Document) -> Answer:
 async def put_document(call: RestCall, body: Document) -> Answer:
     """Write the document at the path: PUT."""
     id = call.resource.id
-    if "_id" in body and not _is_same_id(body["_id"], id):
+    if "_id" in body and (type(body["_id"]) is not type(id) or body["_id"] != id):
         raise RequestError("_id in content body is different than id in URL")
     body = {"_id": None, **body}  # before the other keys
     body["_id"] = id
@@ -244,10 +244,6 @@ def check_missing_id(call: RestCall) -> None:
     id_type = call.parameters.id_type
     if id_type not in (IdType.OID, IdType.STRING_OID):
         raise RequestError(f"_id in content body is mandatory for documents with id type {id_type}")
-
-
-def _is_same_id(given: Any, id: Any) -> bool:
-    return type(given) is type(id) and bool(given == id)
 
 
 def _missing(call: RestCall, id: Any) -> NotFound:

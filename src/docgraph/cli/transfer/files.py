@@ -63,7 +63,7 @@ class ExportWriter:
         """Write a definition into files; return False if they cannot represent it."""
         directory = self.path / APPS / self._name_app(str(document["_id"]))
         if is_holdable(document):
-            self._make_part(APPS)
+            (self.path / APPS).mkdir(exist_ok=True, mode=0o700)
             directory.mkdir(mode=0o700)
             for file in write_definition(document, directory):
                 file.chmod(0o600)
@@ -95,13 +95,10 @@ class ExportWriter:
         self._taken.add(free.casefold())
         return free
 
-    def _make_part(self, name: str) -> None:
-        (self.path / name).mkdir(exist_ok=True, mode=0o700)
-
     def _write(self, name: str, content: Any) -> None:
         path = self.path / name
         if path.parent != self.path:
-            self._make_part(path.parent.name)
+            (self.path / path.parent.name).mkdir(exist_ok=True, mode=0o700)
         # Never write to a file or a link that another process has put there meanwhile.
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(file, "wb") as stream:

@@ -48,16 +48,11 @@ class ListeningSocket:
 
         That of a Unix socket is `unix:` and its path.
         """
-        if self.is_unix:
+        if self.socket.family == socket.AF_UNIX:
             return f"unix:{self.socket.getsockname()}"
         host, port = self.socket.getsockname()[:2]
         host = _ANYWHERE.get(host, f"[{host}]" if ":" in host else host)
         return f"{self.scheme}://{host}:{port}"
-
-    @property
-    def is_unix(self) -> bool:
-        """Whether it is a Unix socket."""
-        return self.socket.family == socket.AF_UNIX
 
     def close(self) -> None:
         """Close the socket, and remove the file of a Unix socket."""
