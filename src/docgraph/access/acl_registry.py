@@ -99,24 +99,20 @@ class ACLRegistryVetoer(Authorizer):
     role: ClassVar[AuthorizerRole] = AuthorizerRole.VETOER
 
     def __init__(self, config: PluginConfig, acl_registry: ACLRegistry) -> None:
-        self.registry = acl_registry
+        self.decides_by = acl_registry.vetoes
+        self.demands_by = acl_registry.requirements
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Deny the request when a veto predicate is true."""
-        if not self.registry.vetoes:
-            return _PASSED  # the usual case: skip the calls
-        veto = await _find(self.registry.vetoes, exchange.request, "veto", on_failure=True)
+        veto = await _find(self.decides_by, exchange.request, "veto", on_failure=True)
         if veto is None:
             return _PASSED
         return Decision(False, f"the veto predicate {describe(veto)} holds")
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Return whether a registered authentication requirement is true."""
-        required = self.registry.requirements
-        if not required:
-            return False
-        found = await _find(required, exchange.request, "requirement", on_failure=True)
-        return found is not None
+        required = await _find(self.demands_by, exchange.request, "requirement", on_failure=True)
+        return required is not None
 
 
 class ACLRegistryAllower(Authorizer):
@@ -127,13 +123,11 @@ class ACLRegistryAllower(Authorizer):
     role: ClassVar[AuthorizerRole] = AuthorizerRole.ALLOWER
 
     def __init__(self, config: PluginConfig, acl_registry: ACLRegistry) -> None:
-        self.registry = acl_registry
+        self.decides_by = acl_registry.allows
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Approve the request when an allow predicate is true."""
-        if not self.registry.allows:
-            return _NOT_ALLOWED
-        allow = await _find(self.registry.allows, exchange.request, "allow", on_failure=False)
+        allow = await _find(self.decides_by, exchange.request, "allow", on_failure=False)
         if allow is None:
             return _NOT_ALLOWED
         return Decision(True, f"the allow predicate {describe(allow)} holds")
@@ -145,4 +139,4 @@ class ACLRegistryAllower(Authorizer):
     @property
     def is_idle(self) -> bool:
         """Whether no plugin has registered an allow predicate."""
-        return not self.registry.allows
+        return not self.decides_by

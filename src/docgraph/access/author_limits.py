@@ -145,7 +145,14 @@ class DefinitionLimits(DataInterceptor):
         if self._is_app(resource):
             await self._check_app(exchange, document)
         elif resource.collection == SCHEMA_STORE:
-            self._check_schema(db, document)
+            hidden = tuple(
+                path
+                for namespace, paths in self._store.guard.shield().hidden.items()
+                if namespace.startswith(f"{db}.")
+                for path in paths
+            )
+            if name := find_property(document, hidden):
+                raise _reject_name("the schema", name)
             await self._check_bound(exchange, db)
         else:
             await self._check_metadata(exchange, db, document)
@@ -166,7 +173,9 @@ class DefinitionLimits(DataInterceptor):
         self, exchange: Exchange, own: CollectionName, stages: list[Any], place: str
     ) -> None:
         # The collection itself is read with the row filters of the caller who runs the aggregation.
-        read = {(one.db, one.collection) for one in find_references(stages, own[0])} - {own}
+        read = {
+            (reference.db, reference.collection) for reference in find_references(stages, own[0])
+        } - {own}
         for joined in sorted(read):
             if not await self._may_read(exchange, joined):
                 raise SecurityViolation(
@@ -222,19 +231,9 @@ class DefinitionLimits(DataInterceptor):
             if await self._sees_part(exchange, (db, collection)):
                 raise _reject_schema("the schema", collection)
 
-    def _check_schema(self, db: str, document: Document) -> None:
-        hidden = tuple(
-            path
-            for namespace, paths in self._store.guard.shield().hidden.items()
-            if namespace.startswith(f"{db}.")
-            for path in paths
-        )
-        if name := find_property(document, hidden):
-            raise _reject_name("the schema", name)
-
     async def _check_app(self, exchange: Exchange, document: Document) -> None:
-        own = (self._graphql.db, self._graphql.collection)
-        stored = await self._find(own, document.get("_id"), exchange)
+        definitions = (self._graphql.db, self._graphql.collection)
+        stored = await self._find(definitions, document.get("_id"), exchange)
         if _shows_no_more(document, stored):
             return
         checked: set[tuple[str, CollectionName]] = set()
@@ -243,7 +242,10 @@ class DefinitionLimits(DataInterceptor):
             if (place, namespace) in checked:
                 continue  # stages may name a collection a thousand times
             checked.add((place, namespace))
-            _check_cost(mapping, place)
+            # Expressions in a mapping must not cost more than those in requests may.
+            check_filter_cost(mapping.get("find"), f"{place}.find")
+            stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
+            check_pipeline_cost(stages, f"{place}.stages")
             if namespace not in readable and not await self._may_read(exchange, namespace):
                 raise SecurityViolation(
                     f"{place}: the collection '{namespace_of(*namespace)}' may not be mapped by "
@@ -260,15 +262,17 @@ class DefinitionLimits(DataInterceptor):
         """Return whether a plain GET returns the whole collection, at one of its paths."""
         if not self._find_paths(exchange, namespace):
             # No request reads it, but a caller with all permissions needs no restriction.
-            known = self._registry.of_kind(Kind.AUTHORIZER)
-            return any(isinstance(one, FullAuthorizer) for one in known)
+            authorizers = self._registry.of_kind(Kind.AUTHORIZER)
+            return any(isinstance(authorizer, FullAuthorizer) for authorizer in authorizers)
         decisions = await self._decide_reads(exchange, namespace)
-        return any(_shows_all(one, namespace) for one in decisions)
+        return any(_shows_all(decision, namespace) for decision in decisions)
 
     async def _sees_part(self, exchange: Exchange, namespace: CollectionName) -> bool:
         """Return whether GETs return a part of the collection, and none of them all of it."""
         decisions = await self._decide_reads(exchange, namespace)
-        return bool(decisions) and not any(_shows_all(one, namespace) for one in decisions)
+        return bool(decisions) and not any(
+            _shows_all(decision, namespace) for decision in decisions
+        )
 
     async def _decide_reads(self, exchange: Exchange, namespace: CollectionName) -> list[Decision]:
         """Return the decisions on plain GETs of the collection, at all its paths."""
@@ -290,15 +294,21 @@ class DefinitionLimits(DataInterceptor):
             (*exchange.request.segments[:-1], namespace[1]),
         ]
         host = exchange.request.headers.get("host") or ""
-        found = ((path, self._mounts.resolve(path, host)) for path in dict.fromkeys(paths))
-        return [path for path, one in found if one is not None and one.is_in(*namespace)]
+        resolved = ((path, self._mounts.resolve(path, host)) for path in dict.fromkeys(paths))
+        return [
+            path
+            for path, resource in resolved
+            if resource is not None and resource.is_in(*namespace)
+        ]
 
     def _hidden(self, namespaces: set[CollectionName]) -> Paths:
         hidden = self._store.guard.shield().hidden
-        return tuple(path for one in namespaces for path in hidden.get(namespace_of(*one), ()))
+        return tuple(
+            path for namespace in namespaces for path in hidden.get(namespace_of(*namespace), ())
+        )
 
     async def _find(self, place: CollectionName, id: Any, exchange: Exchange) -> Document:
-        found = await self._store.reads.find_one(
+        document = await self._store.reads.find_one(
             *place,
             {"_id": {"$eq": id}},
             deadline=Deadline.after_ms(_LOOK_MS),
@@ -306,7 +316,7 @@ class DefinitionLimits(DataInterceptor):
             reveal=(self._key,),
             transaction=exchange.transaction,
         )
-        return as_meant(found or {})
+        return as_meant(document or {})
 
     @cached_property
     def _key(self) -> RevealKey:
@@ -341,19 +351,19 @@ def _find_new(metadata: Document, stored: Document) -> list[tuple[str, list[Any]
 
     Raises for stages that are too expensive.
     """
-    found: list[tuple[str, list[Any]]] = []
+    new: list[tuple[str, list[Any]]] = []
     for property in _PIPELINES:
         for place, entry in _new_entries(property, metadata.get(property), stored.get(property)):
             stages = flatten_stages(entry.get("stages"), REST.optional)
             check_pipeline_cost(stages, f"{place}.stages")
-            found.append((place, stages))
-    return found
+            new.append((place, stages))
+    return new
 
 
 def _new_entries(property: str, entries: Any, stored: Any) -> Iterator[tuple[str, Document]]:
-    known = set(map(equality_key, stored if isinstance(stored, list) else ()))
+    before = set(map(equality_key, stored if isinstance(stored, list) else ()))
     for index, entry in enumerate(entries if isinstance(entries, list) else ()):
-        if isinstance(entry, dict) and equality_key(entry) not in known:
+        if isinstance(entry, dict) and equality_key(entry) not in before:
             yield f"{property}[{index}]", entry
 
 
@@ -362,7 +372,7 @@ def _shows_no_more(app: Document, stored: Document) -> bool:
 
     Its URI and `@visible` decide which callers get what it maps, so they count like mappings.
     """
-    was_served, is_served = (_enabled(one) is not False for one in (stored, app))
+    was_served, is_served = (_enabled(definition) is not False for definition in (stored, app))
     return is_equal(_served(app), _served(stored)) and (was_served or not is_served)
 
 
@@ -375,16 +385,9 @@ def _served(app: Document) -> Document:
     """Return the parts of an app that determine its responses and its URI."""
     descriptor = app.get("descriptor")
     if isinstance(descriptor, dict):
-        descriptor = {key: one for key, one in descriptor.items() if key not in _FREE}
+        descriptor = {key: value for key, value in descriptor.items() if key not in _FREE}
     parts = {"schema": app.get("schema"), "mappings": app.get("mappings")}
     return {**parts, "descriptor": descriptor or None}
-
-
-def _check_cost(mapping: Document, place: str) -> None:
-    """Reject expressions in a mapping that cost more than those in requests may."""
-    check_filter_cost(mapping.get("find"), f"{place}.find")
-    stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
-    check_pipeline_cost(stages, f"{place}.stages")
 
 
 def _find_mapped(mappings: Any) -> Iterator[tuple[str, CollectionName, Document]]:
@@ -396,5 +399,5 @@ def _find_mapped(mappings: Any) -> Iterator[tuple[str, CollectionName, Document]
                     place = f"mappings.{type}.{field}"
                     yield place, (db, collection), mapping
                     stages = flatten_stages(mapping.get("stages", []), GRAPHQL.optional)
-                    for one in find_references(stages, db):
-                        yield f"{place}.stages", (one.db, one.collection), mapping
+                    for reference in find_references(stages, db):
+                        yield f"{place}.stages", (reference.db, reference.collection), mapping

@@ -11,9 +11,8 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryVetoer
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
@@ -32,48 +31,37 @@ _OPEN = Decision(True, "needs no allower")
 _ALWAYS = (None,)
 
 
-class _Vetoer(NamedTuple):
-    """A vetoer, and the requests that it cannot deny: it is not asked about these."""
-
-    authorizer: Authorizer
-    predicates: Sequence[Any] = _ALWAYS  # without any of them, it denies nothing
-    is_for_data: bool = False  # it denies requests to the REST API only
-
-
-def _describe_vetoer(vetoer: Authorizer) -> _Vetoer:
-    if isinstance(vetoer, ACLRegistryVetoer):
-        return _Vetoer(vetoer, vetoer.registry.vetoes)
-    return _Vetoer(vetoer, is_for_data=isinstance(vetoer, FilterOperatorsBlacklist))
-
-
-def _find_requirements(authorizer: object) -> Sequence[Any]:
-    """Return the predicates without which an authorizer requires no login."""
-    if isinstance(authorizer, ACLRegistryVetoer):
-        return authorizer.registry.requirements
-    return _ALWAYS
-
-
 class Authorization:
     """The stage `authorize` of the pipeline."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
-        self.vetoers = [one for one in authorizers if one.role is AuthorizerRole.VETOER]
-        self.allowers = [one for one in authorizers if one.role is AuthorizerRole.ALLOWER]
-        self._vetoers = [_describe_vetoer(one) for one in self.vetoers]
+        self.vetoers = [
+            authorizer for authorizer in authorizers if authorizer.role is AuthorizerRole.VETOER
+        ]
+        self.allowers = [
+            authorizer for authorizer in authorizers if authorizer.role is AuthorizerRole.ALLOWER
+        ]
+        # Each with what it decides by, and whether it decides on requests to the REST API only.
+        self._vetoers: list[tuple[Authorizer, Sequence[Any], bool]] = [
+            (vetoer, getattr(vetoer, "decides_by", _ALWAYS), getattr(vetoer, "only_data", False))
+            for vetoer in self.vetoers
+        ]
         self._demanding: list[tuple[LoginDemander, Sequence[Any]]] = [
-            (one, _find_requirements(one)) for one in authorizers if isinstance(one, LoginDemander)
+            (authorizer, getattr(authorizer, "demands_by", _ALWAYS))
+            for authorizer in authorizers
+            if isinstance(authorizer, LoginDemander)
         ]
         self._requirements = [predicates for _, predicates in self._demanding]
-        self._allowers = [
+        self._allowers: list[tuple[Authorizer, Sequence[Any], bool]] = [
             (
-                one,
-                one.registry.allows if isinstance(one, ACLRegistryAllower) else _ALWAYS,
-                not vars(type(one)).get("takes_anonymous", False),  # it may require a login
+                allower,
+                getattr(allower, "decides_by", _ALWAYS),
+                not vars(type(allower)).get("takes_anonymous", False),  # it may require a login
             )
-            for one in self.allowers
+            for allower in self.allowers
         ]
         # An allower can be enabled without having anything to approve by.
-        if all(getattr(one, "is_idle", False) for one in self.allowers):
+        if all(getattr(allower, "is_idle", False) for allower in self.allowers):
             raise StartupError(
                 "no allower is enabled, so every request would be refused",
                 hint="enable one: dbAclAuthorizer, fileAclAuthorizer or fullAuthorizer",
@@ -133,8 +121,8 @@ class Authorization:
         """Return whether the caller is not authenticated and this request requires it."""
         if exchange.account is not None or exchange.request.method == "OPTIONS":
             return False
-        for one, predicates in self._demanding:
-            if predicates and await one.demands_login(exchange):
+        for authorizer, predicates in self._demanding:
+            if predicates and await authorizer.demands_login(exchange):
                 return True
         return False
 
@@ -198,9 +186,9 @@ class OriginVetoer(Authorizer):
     Config = OriginVetoerConfig
 
     def __init__(self, config: OriginVetoerConfig) -> None:
-        self._origins = frozenset(spell_origin(_normalise(one)) for one in config.whitelist)
+        self._origins = frozenset(spell_origin(_normalise(origin)) for origin in config.whitelist)
         # A port in a pattern stays: without it, `https://*:443` would match all ports.
-        self._patterns = [Wildcard(_normalise(one)) for one in config.whitelist_patterns]
+        self._patterns = [Wildcard(_normalise(pattern)) for pattern in config.whitelist_patterns]
         self._allow_missing = config.allow_missing_origin
         try:
             self._ignored = [parse_template(path) for path in config.ignore_paths]
@@ -214,7 +202,7 @@ class OriginVetoer(Authorizer):
         asks = request.method == "OPTIONS" and "access-control-request-method" in request.headers
         if origins and asks:
             return _PASSED
-        if any(one.match(request.segments) is not None for one in self._ignored):
+        if any(template.match(request.segments) is not None for template in self._ignored):
             return _PASSED
         if not self._origins and not self._patterns:
             return _PASSED
@@ -229,7 +217,7 @@ class OriginVetoer(Authorizer):
         normal = _normalise(origin)
         spelled = spell_origin(normal)
         return spelled in self._origins or any(
-            one.matches(normal) or one.matches(spelled) for one in self._patterns
+            pattern.matches(normal) or pattern.matches(spelled) for pattern in self._patterns
         )
 
 
@@ -243,10 +231,11 @@ class FilterOperatorsBlacklist(Authorizer):
     name: ClassVar[str] = "filterOperatorsBlacklist"
     description: ClassVar[str] = "denies filters with certain operators"
     role: ClassVar[AuthorizerRole] = AuthorizerRole.VETOER
+    only_data: ClassVar[bool] = True
     Config = FilterOperatorsBlacklistConfig
 
     def __init__(self, config: FilterOperatorsBlacklistConfig) -> None:
-        self._refused = frozenset(one.lower() for one in config.blacklist)
+        self._refused = frozenset(operator.lower() for operator in config.blacklist)
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Check the filter; requests that the service has rejected pass: they are not executed."""

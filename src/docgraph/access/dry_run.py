@@ -51,8 +51,11 @@ class RequestDryRun:
     def services(self) -> list[tuple[tuple[str, ...], Service]]:
         """The services and their paths, the longest path first."""
         services = self.registry.of_kind(Kind.SERVICE)
-        bound = [(bound_path(one, self.configuration.get(one.name)), one) for one in services]
-        return sorted(bound, key=lambda one: -len(one[0]))
+        bound = [
+            (bound_path(service, self.configuration.get(service.name)), service)
+            for service in services
+        ]
+        return sorted(bound, key=lambda binding: -len(binding[0]))
 
     def find_service(self, segments: tuple[str, ...]) -> Service | None:
         """Return the service that answers at the path: the one with the longest prefix."""
@@ -161,10 +164,10 @@ def combine(outer: Permission | None, inner: Permission | None) -> Permission | 
         filters, variables = outer.read_filters, outer.variables
         return Permission(outer.rule, read_filters=filters, variables=variables)
     merged = RowFilters(outer.read_filters)
-    for namespace, one in inner.read_filters.items():
+    for namespace, rows in inner.read_filters.items():
         other = merged.get(namespace)
-        merged[namespace] = one if other is None else {"$and": [other, one]}
-    named = [_find_named(one) for one in (outer, inner) if one.read_filters]
+        merged[namespace] = rows if other is None else {"$and": [other, rows]}
+    named = [_find_named(permission) for permission in (outer, inner) if permission.read_filters]
     merged.unnamed = frozenset(merged).difference(frozenset.intersection(*named))
     return replace(inner, read_filters=merged, variables=outer.variables | inner.variables)
 

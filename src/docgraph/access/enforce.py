@@ -44,8 +44,8 @@ class _Enforcing(DataInterceptor):
         permission = exchange.permission if exchange is not None else None
         if permission is None or resource.db is None or resource.collection is None:
             return None
-        own = namespace_of(resource.db, resource.collection) == permission.namespace
-        return permission if own else None
+        is_own = namespace_of(resource.db, resource.collection) == permission.namespace
+        return permission if is_own else None
 
 
 class HiddenReads(_Enforcing):
@@ -115,11 +115,11 @@ def restrict(write: Write, filter: Mapping[str, Any] | None) -> Write:
     """Return the write with a further condition on the documents that it selects."""
     if write.kind is WriteKind.INSERT or not filter:
         return write
-    own = write.filter
-    if not own and write.kind is WriteKind.REPLACE and len(write.documents) == 1:
-        own = {"_id": write.documents[0].get("_id")}
+    selected = write.filter
+    if not selected and write.kind is WriteKind.REPLACE and len(write.documents) == 1:
+        selected = {"_id": write.documents[0].get("_id")}
     filter = TrustedDocument(filter)
-    return replace(write, filter={"$and": [own, filter]} if own else filter)
+    return replace(write, filter={"$and": [selected, filter]} if selected else filter)
 
 
 class RequestMerger(_Enforcing):
@@ -201,7 +201,9 @@ def check_copies(write: Write, shown: Shown) -> None:
     if write.pipeline is not None:
         raise _reject()
     for update, reveals in ((write.update, _reveals), (write.applied, _reveals_by_check)):
-        if update is not None and any(reveals(*one, shown) for one in list_operations(update)):
+        if update is not None and any(
+            reveals(*operation, shown) for operation in list_operations(update)
+        ):
             raise _reject()
 
 
@@ -232,7 +234,7 @@ def _reveals_by_check(operator: str, path: str, operand: Any, shown: Shown) -> b
         return not is_shown(path, shown)
     steps = path.split(".")
     around = (".".join(steps[:length]) for length in range(1, len(steps)))
-    return any(is_hidden_whole(one, shown) for one in around)
+    return any(is_hidden_whole(above, shown) for above in around)
 
 
 def _orders_by_hidden(read: Read, shown: Shown) -> bool:
@@ -290,7 +292,7 @@ def merge_into(write: Write, values: MergedValues) -> Write:
         return replace(write, pipeline=(*write.pipeline, *stages))
     if write.update is not None:
         return replace(write, update=_merge_update(write.update, values))
-    return replace(write, documents=tuple(_merge(one, values) for one in write.documents))
+    return replace(write, documents=tuple(_merge(document, values) for document in write.documents))
 
 
 def _merge_stage(steps: Sequence[str], value: Any, around: str = "") -> Document:
@@ -301,10 +303,10 @@ def _merge_stage(steps: Sequence[str], value: Any, around: str = "") -> Document
     first, *rest = steps
     if not rest:
         return {first: {"$literal": value}}
-    here = f"{around}.{first}" if around else f"${first}"
-    is_object = {"$eq": [{"$type": here}, "object"]}
-    kept = {"$cond": [is_object, here, {}]}
-    return {first: {"$mergeObjects": [kept, _merge_stage(rest, value, here)]}}
+    path = f"{around}.{first}" if around else f"${first}"
+    is_object = {"$eq": [{"$type": path}, "object"]}
+    kept = {"$cond": [is_object, path, {}]}
+    return {first: {"$mergeObjects": [kept, _merge_stage(rest, value, path)]}}
 
 
 def _merge(document: Document, values: MergedValues) -> Document:
@@ -335,7 +337,7 @@ def _merge_update(update: Document, values: MergedValues) -> Document:
         change for operation in list_operations(update) for change in _give_way(operation, values)
     ]
     held = {path for operator, path, _ in changes if operator == "$set"}
-    changes += [("$set", *one) for one in values.items() if not _is_inside(one[0], held)]
+    changes += [("$set", *pair) for pair in values.items() if not _is_inside(pair[0], held)]
     for operator, path, operand in changes:
         merged.setdefault(operator, {})[path] = operand
     return merged
@@ -365,5 +367,5 @@ def _give_way(change: UpdateChange, values: MergedValues) -> Iterator[UpdateChan
             yield "$set", path, _merge({}, below)
         case "$setOnInsert" if isinstance(operand, dict):
             # Only its parts: the stored object keeps its other properties.
-            for key, one in operand.items():
-                yield from _give_way((operator, f"{path}.{key}", one), values)
+            for key, value in operand.items():
+                yield from _give_way((operator, f"{path}.{key}", value), values)

@@ -16,8 +16,8 @@ from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.language.predicate import Failure
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleIndex, find_flag, roles_of
 from docgraph.access.rule_authorizers import AUTHORIZER, DbAclAuthorizer
-from docgraph.access.rule_warnings import Comparison
 from docgraph.access.rulebook import RuleBook
+from docgraph.access.service_comparison import Comparison, ServedApps
 from docgraph.codec import JsonMode, decode, encode
 from docgraph.config.section import ServiceConfig
 from docgraph.exchange import Account, Body, Exchange, Headers, Permission, Request
@@ -112,14 +112,14 @@ class Explanation:
 def _conditions(permission: Permission | None) -> dict[str, Any]:
     if permission is None:
         return {}
-    found = {
+    conditions = {
         "rule": permission.rule,
         "readFilters": dict(permission.read_filters),
         "writeFilter": permission.write_filter,
         "mergeRequest": permission.merge_request,
         "projectResponse": permission.project_response,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in conditions.items() if value}
 
 
 class Bindings(Protocol):
@@ -209,13 +209,15 @@ class Explainer:
         self, authorizers: Sequence[Authorizer], exchange: Exchange
     ) -> tuple[AuthorizerAnswer, ...]:
         answers = []
-        for one in authorizers:
-            is_anonymous = exchange.account is None and one.role == "allower"
-            if is_anonymous and one.requires_authentication(exchange):
-                answers.append(AuthorizerAnswer(one.name, False, "only authenticated callers"))
+        for authorizer in authorizers:
+            is_anonymous = exchange.account is None and authorizer.role == "allower"
+            if is_anonymous and authorizer.requires_authentication(exchange):
+                answers.append(
+                    AuthorizerAnswer(authorizer.name, False, "only authenticated callers")
+                )
                 continue
-            decision = await decide(one, exchange)
-            answers.append(AuthorizerAnswer(one.name, decision.allowed, decision.reason))
+            decision = await decide(authorizer, exchange)
+            answers.append(AuthorizerAnswer(authorizer.name, decision.allowed, decision.reason))
         return tuple(answers)
 
     async def _consider(self, exchange: Exchange) -> tuple[Consideration, ...]:
@@ -242,9 +244,9 @@ class Explainer:
 
     async def _find_others(self, exchange: Exchange) -> tuple[Consideration, ...]:
         """Return the rules that would permit the request for callers with their roles."""
-        own = set(roles_of(exchange.account))
+        own_roles = set(roles_of(exchange.account))
         all_rules = sorted(await self._book.find_all(), key=lambda rule: rule.rank, reverse=True)
-        index = RuleIndex(tuple(rule for rule in all_rules if own.isdisjoint(rule.roles)))
+        index = RuleIndex(tuple(rule for rule in all_rules if own_roles.isdisjoint(rule.roles)))
         view = self._book.view(exchange)
         flag = find_flag(view)
         return tuple(
@@ -307,10 +309,12 @@ class AccessExplain(Service):
         store: Store,
         acl_rules: RuleBook,
         account_bindings: Bindings | None = None,
+        gql_app_definition_cache: ServedApps | None = None,
     ) -> None:
         self.config = config
         self._registry = registry
-        comparison = Comparison(graphql, mongo, store, acl_rules, registry)
+        apps = gql_app_definition_cache
+        comparison = Comparison(graphql, mongo, store, acl_rules, registry, apps)
         self.explainer = Explainer(imagined_requests, acl_rules, comparison, account_bindings)
 
     async def handle(self, exchange: Exchange) -> Body:

@@ -153,9 +153,9 @@ class _Reader:
         return value is True
 
     def _read_filters(self, filters: Any) -> Mapping[str, Template]:
-        found = self._read_object(filters, "mongo.readFilters") or {}
+        by_namespace = self._read_object(filters, "mongo.readFilters") or {}
         templates: dict[str, Template] = {}
-        for namespace, filter in found.items():
+        for namespace, filter in by_namespace.items():
             where = f"mongo.readFilters.{namespace}"
             db, _, collection = namespace.partition(".")
             try:
@@ -233,10 +233,16 @@ class _Reader:
         for flaw in flaws:
             self.flaw(f"{where}.{flaw.where}" if flaw.where else where, flaw.what, flaw.hint)
         for name in template.names:
-            self._check_variable(name, where)
+            try:
+                if not name.startswith("@"):
+                    raise ValueError(f"{name!r} is not a variable")
+                FunctionScope(self._knowledge.variables).read(name)
+            except ValueError as error:
+                self.flaw(where, f"cannot be read: {error}")
         # Rules have variables in texts, and no operators for variables to suggest.
         self.unknown_operators += [
-            replace(one, where=f"{where}.{one.where}", ours=frozenset()) for one in template.unknown
+            replace(operator, where=f"{where}.{operator.where}", ours=frozenset())
+            for operator in template.unknown
         ]
         return template
 
@@ -250,34 +256,26 @@ class _Reader:
             return value[1:] if value.startswith("@@") else {REST.argument: value}
         return value
 
-    def _check_variable(self, name: str, where: str) -> None:
-        try:
-            if not name.startswith("@"):
-                raise ValueError(f"{name!r} is not a variable")
-            FunctionScope(self._knowledge.variables).read(name)
-        except ValueError as error:
-            self.flaw(where, f"cannot be read: {error}")
-
 
 async def find_refused(rule: Rule, store: Store, place: tuple[str, str]) -> list[Flaw]:
     """Return the operators that the database rejects, too, when tried on a collection."""
     return [
-        _describe(one)
-        for one in rule.unknown_operators
-        if await store.trials.refuses_operator(one.name, one.kind, place)
+        _describe(operator)
+        for operator in rule.unknown_operators
+        if await store.trials.refuses_operator(operator.name, operator.kind, place)
     ]
 
 
 def find_unknown(rule: Rule) -> list[Flaw]:
     """Return unknown operators as mistakes, for use without a database."""
-    return [_describe(one) for one in rule.unknown_operators]
+    return [_describe(operator) for operator in rule.unknown_operators]
 
 
 def warn_of_unknown(rule: Rule) -> list[Flaw]:
     """Return unknown operators as warnings: a newer database may support them."""
     return [
-        Flaw(one.where, f"docgraph does not know the operator {one.name}", one.hint)
-        for one in rule.unknown_operators
+        Flaw(operator.where, f"docgraph does not know the operator {operator.name}", operator.hint)
+        for operator in rule.unknown_operators
     ]
 
 

@@ -82,17 +82,17 @@ def written_names(write: Write, property: str) -> frozenset[str]:
     first = property.split(".", 1)[0]
     if first == "_id":
         return frozenset()  # the database itself keeps them distinct
-    found: list[Any] = []
+    names: list[Any] = []
     for change in chain.from_iterable(effects_of(write).parts):
         if change.path is not None and change.path.split(".", 1)[0] != first:
             continue
         if change.is_computed or change.operator in _CALCULATING:
             raise UnknownNames
         if change.operator not in _NAMELESS:
-            found += walk(change.operand)  # a name in an array matches the user, too
+            names += walk(change.operand)  # a name in an array matches the user, too
     if write.upsert:
-        found += walk(write.filter)  # its equalities are stored
-    return frozenset(one for one in found if isinstance(one, str))
+        names += walk(write.filter)  # its equalities are stored
+    return frozenset(name for name in names if isinstance(name, str))
 
 
 _DETERMINED: Final = frozenset({"$set", "$setOnInsert", "$unset"})
@@ -114,7 +114,11 @@ def keep_own_roles(
     others = {users.prop_id: {"$ne": account.name}}
     if write.kind is WriteKind.UPDATE:
         changes = chain.from_iterable(effects_of(write).parts)
-        return restrict(write, others) if any(_concerns(one, place) for one in changes) else write
+        return (
+            restrict(write, others)
+            if any(_concerns(change, place) for change in changes)
+            else write
+        )
     if write.kind is not WriteKind.REPLACE:
         return write
     if len(write.documents) > 1:
@@ -184,14 +188,14 @@ async def spare_holders(write: Write, role: str, place: RolePlace, find: FindUse
         return restrict(write, {place.path.exact: {"$ne": role}})
     if write.kind is WriteKind.DROP:
         return restrict(write, _NO_USER)  # only a part of the users could be removed
-    found = await find(_reach(write), MAX_USERS + 1)
-    _check_number(found)
-    free = await _without(found, role, place)
-    return restrict(write, _limit_to([_unchanged(one, place) for one in free], write.upsert))
+    users = await find(_reach(write), MAX_USERS + 1)
+    _check_number(users)
+    free = await _without(users, role, place)
+    return restrict(write, _limit_to([_unchanged(user, place) for user in free], write.upsert))
 
 
-def _check_number(found: Sequence[Document]) -> None:
-    if len(found) > MAX_USERS:
+def _check_number(users: Sequence[Document]) -> None:
+    if len(users) > MAX_USERS:
         raise RequestError(
             f"the write would find more than {MAX_USERS} users",
             hint="the path of the roles can only be looked at user by user: narrow the filter",
@@ -212,8 +216,8 @@ def _reach(write: Write) -> Mapping[str, Any]:
     """Return a filter that finds every user whom the write could find."""
     if write.kind is not WriteKind.REPLACE or (write.filter and len(write.documents) == 1):
         return write.filter
-    own = {"_id": {"$in": [document.get("_id") for document in write.documents]}}
-    return {"$and": [own, write.filter]} if write.filter else own
+    by_id = {"_id": {"$in": [document.get("_id") for document in write.documents]}}
+    return {"$and": [by_id, write.filter]} if write.filter else by_id
 
 
 def _limit_to(users: list[Document], upsert: bool) -> Mapping[str, Any]:
@@ -330,10 +334,10 @@ class RootRoleGuard(DataInterceptor):
         condition: Document = {property: {"$in": sorted(names)}}
         if place.path.exact is not None:  # a write of many names may find more users than are read
             condition[place.path.exact] = role
-        found = await self._find(exchange, condition, MAX_USERS + 1)
-        if any(place.is_held(user, role) for user in found):
+        users = await self._find(exchange, condition, MAX_USERS + 1)
+        if any(place.is_held(user, role) for user in users):
             return True
-        _check_number(found)
+        _check_number(users)
         return False
 
     async def _find(

@@ -81,9 +81,11 @@ class Conditions:
         if self.project_response is not None:
             properties["projectResponse"] = dict(self.project_response)
         templates = (self.read_filter, self.write_filter, self.merge_request)
-        has_filters = bool(self.read_filters) or any(one is not None for one in templates)
+        has_filters = bool(self.read_filters) or any(template is not None for template in templates)
         reads = (self.read_filter, *self.read_filters.values())
-        names = frozenset[str]().union(*(one.names for one in reads if one is not None))
+        names = frozenset[str]().union(
+            *(template.names for template in reads if template is not None)
+        )
         object.__setattr__(self, "variables", names)
         object.__setattr__(self, "properties", MappingProxyType(properties))
         object.__setattr__(self, "has_filters", has_filters)
@@ -146,7 +148,11 @@ async def resolve_conditions(conditions: Conditions, rule: str, view: RequestVie
         if conditions.merge_request is not None:
             merge_request = await _render(conditions.merge_request, "mergeRequest", view)
         given = {"writeFilter": write_filter, "mergeRequest": merge_request}
-        trusted = {key: TrustedDocument(one) for key, one in given.items() if one is not None}
+        trusted = {
+            key: TrustedDocument(condition)
+            for key, condition in given.items()
+            if condition is not None
+        }
         properties = {**properties, **trusted}
     return Permission(
         rule=rule,
@@ -254,7 +260,7 @@ class Rule:
 
     def shares_callers(self, other: Rule) -> bool:
         """Return whether some caller has both as rules for roles, or both as general ones."""
-        classes, others = (set(map(_generality, one.roles)) for one in (self, other))
+        classes, others = (set(map(_generality, rule.roles)) for rule in (self, other))
         return not classes.isdisjoint(others)
 
     @property
@@ -349,14 +355,14 @@ class _PrefixTable:
     def select(self, segments: Segments) -> Sequence[Placed]:
         # No prefix of a rule is a prefix of another one of it, so no rule is found twice.
         depth = len(segments)
-        found = [
+        selected = [
             placed
             for length in self._lengths
             if length <= depth and (placed := self._places.get(segments[:length])) is not None
         ]
-        if len(found) == 1:
-            return found[0]
-        return sorted(chain.from_iterable(found), key=itemgetter(0)) if found else ()
+        if len(selected) == 1:
+            return selected[0]
+        return sorted(chain.from_iterable(selected), key=itemgetter(0)) if selected else ()
 
 
 def _concerns(reach: Reach, method: str) -> bool:

@@ -135,7 +135,11 @@ class DbAclAuthorizer(Authorizer):
             documents = documents[:_MAX_RULES]
         if self._latest is None or self._latest[0] != documents:
             compiled = await run_blocking(self._lane, self._compile, documents)
-            self._report_all(compiled)
+            # Each invalid rule once, until it is valid again.
+            for rule in compiled.rules:
+                self._reported.pop(name_id(rule.id), None)
+            for ignored in compiled.ignored:
+                self._report(name_id(ignored.document.get("_id")), describe_flaws(ignored.flaws))
             self._latest = (documents, compiled)
         return self._latest[1]
 
@@ -150,13 +154,6 @@ class DbAclAuthorizer(Authorizer):
             else:
                 ignored.append(Ignored(document, read))
         return RuleSet(rules, ignored)
-
-    def _report_all(self, compiled: RuleSet) -> None:
-        """Report each invalid rule once, until it is valid again."""
-        for rule in compiled.rules:
-            self._reported.pop(name_id(rule.id), None)
-        for one in compiled.ignored:
-            self._report(name_id(one.document.get("_id")), describe_flaws(one.flaws))
 
     def _report(self, id: str | None, problem: str) -> None:
         if self._reported.get(id) != problem:
@@ -285,10 +282,10 @@ class FileAclAuthorizer(Authorizer):
 
     async def provision(self) -> None:
         """Read the rules; raises one `ConfigError` with all mistakes."""
-        found = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
-        for one in found.warnings:
-            emit(ConfigWarning(one.origin, one.path, one.message, one.hint or ""))
-        self._rules = RuleSet(found.rules)
+        rules = await run_blocking(self._lane, load_rules, self.config, self._book.knowledge)
+        for warning in rules.warnings:
+            emit(ConfigWarning(warning.origin, warning.path, warning.message, warning.hint or ""))
+        self._rules = RuleSet(rules.rules)
         self._book.add(self)
 
     def find(self) -> RuleSet:
@@ -320,11 +317,6 @@ def load_rules(config: FileAclAuthorizerConfig, knowledge: Knowledge) -> FileRul
         message = "the configuration requires either 'conf-file' or 'permissions' parameter"
         hint = "write a list of permissions, or disable the authorizer"
         raise ConfigError([Problem(CONFIGURATION, _SECTION, message, hint)])
-    return read_rules(node, path, knowledge)
-
-
-def read_rules(node: ConfigNode, path: str, knowledge: Knowledge) -> FileRules:
-    """Parse the rules of a list; raises one `ConfigError` with all mistakes."""
     if not isinstance(node.value, tuple):
         raise ConfigError([Problem(str(node.origin), path, "expected a list of permissions")])
     rules: list[Rule] = []

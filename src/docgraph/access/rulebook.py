@@ -74,8 +74,8 @@ class RuleSet:
 
     def of_roles(self, roles: Iterable[str]) -> list[Rule]:
         """Return the rules that at least one of these roles has, in no particular order."""
-        found = {id(rule): rule for role in roles for rule in self._by_role.get(role, ())}
-        return list(found.values())
+        rules = {id(rule): rule for role in roles for rule in self._by_role.get(role, ())}
+        return list(rules.values())
 
 
 class RuleSource(Protocol):
@@ -136,12 +136,14 @@ class RuleBook:
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
         """Return the rules of callers with these roles, in evaluation order."""
         sets = [await source.load() for source in self._sources]
-        known = self.lists.get(roles)
-        return known[1] if known is not None and known[0] == sets else self._index(roles, sets)
+        index = self.lists.get(roles)
+        return index[1] if index is not None and index[0] == sets else self._index(roles, sets)
 
     def _index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
-        found = (rule for one in sets for rule in one.of_roles(roles))
-        index = RuleIndex(tuple(sorted(found, key=lambda one: self.rank(one, roles), reverse=True)))
+        selected = (rule for rule_set in sets for rule in rule_set.of_roles(roles))
+        index = RuleIndex(
+            tuple(sorted(selected, key=lambda one: self.rank(one, roles), reverse=True))
+        )
         self.lists.put(roles, (sets, index))
         return index
 
@@ -151,7 +153,7 @@ class RuleBook:
 
     async def find_ignored(self) -> list[Ignored]:
         """Return the invalid rules of all sources, each with the reasons."""
-        return [one for source in self._sources for one in (await source.load()).ignored]
+        return [ignored for source in self._sources for ignored in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
         """Return the first rule that matches, or None."""
@@ -165,8 +167,8 @@ class RuleBook:
         for source in self._sources:
             rules = source.find()
             sets.append(await source.load() if rules is None else rules)
-        known = self.lists.get(roles)
-        return known[1] if known is not None and known[0] == sets else self._index(roles, sets)
+        index = self.lists.get(roles)
+        return index[1] if index is not None and index[0] == sets else self._index(roles, sets)
 
     async def _match(self, exchange: Exchange, index: RuleIndex) -> Match | None:
         if not index.rules:
@@ -251,10 +253,10 @@ class RuleBook:
         """
         request = exchange.request
         causes = (index, exchange.account, exchange.parsed, request.headers, request.segments)
-        known = getattr(exchange, "rule_match", None)
-        if known is not None and all(map(is_, known[0], causes)):
-            found: Match | None = known[1]
-            return found
+        earlier = getattr(exchange, "rule_match", None)
+        if earlier is not None and all(map(is_, earlier[0], causes)):
+            decided: Match | None = earlier[1]
+            return decided
         match = await self._match(exchange, index)
         exchange.rule_match = (causes, match)
         return match

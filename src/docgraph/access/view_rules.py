@@ -85,27 +85,27 @@ async def _find_databases(
     filtering: Sequence[Rule], mongo: Mongo, inventory: Inventory
 ) -> list[str]:
     """Return the databases of filtered collections; a plain filter can be for any mounted one."""
-    found = {name.partition(".")[0] for rule in filtering for name in _list_filtered(rule)}
+    databases = {name.partition(".")[0] for rule in filtering for name in _list_filtered(rule)}
     if any(rule.conditions.read_filter is not None for rule in filtering):
-        mounts = [one for one in map(split_mount, mongo.mongo_mounts) if not one.is_template]
-        found |= {one.what[0] for one in mounts if one.what}
-        if any(not one.what for one in mounts):
-            found |= {*await inventory.list_databases(Deadline.after_ms(_LIST_MS))}
-    return sorted(found)
+        mounts = [mount for mount in map(split_mount, mongo.mongo_mounts) if not mount.is_template]
+        databases |= {mount.what[0] for mount in mounts if mount.what}
+        if any(not mount.what for mount in mounts):
+            databases |= {*await inventory.list_databases(Deadline.after_ms(_LIST_MS))}
+    return sorted(databases)
 
 
 async def _load_sources(inventory: Inventory, db: str) -> dict[str, set[str]]:
     """Return everything that each view of a database reads, also through other views."""
     direct: dict[str, set[str]] = {}
-    for one in await inventory.list_collections(db, Deadline.after_ms(_LIST_MS)):
-        if one.kind == "view":
+    for collection in await inventory.list_collections(db, Deadline.after_ms(_LIST_MS)):
+        if collection.kind == "view":
             try:
                 references = [
-                    f"{ref.db}.{ref.collection}" for ref in find_references(one.stages, db)
+                    f"{ref.db}.{ref.collection}" for ref in find_references(collection.stages, db)
                 ]
             except QueryError:
                 references = []
-            direct[f"{db}.{one.name}"] = {f"{db}.{one.source}", *references}
+            direct[f"{db}.{collection.name}"] = {f"{db}.{collection.source}", *references}
     return {view: _reach_all(view, direct) for view in direct}
 
 

@@ -41,7 +41,10 @@ class AuthenticateStage:
     ) -> None:
         self._mechanisms = tuple(mechanisms)
         # Each with the only scheme of `Authorization` that it reads, if its own class names one.
-        self._schemes = [(one, vars(type(one)).get("authorization_scheme")) for one in mechanisms]
+        self._schemes = [
+            (mechanism, vars(type(mechanism)).get("authorization_scheme"))
+            for mechanism in mechanisms
+        ]
         self._has_fallback = anonymous_fallback
 
     async def authenticate(self, exchange: Exchange) -> Authentication:
@@ -82,7 +85,9 @@ class AuthenticateStage:
         request = exchange.request
         if "no-auth-challenge" in request.headers or "noauthchallenge" in request.query:
             return Unauthenticated("authentication required")
-        offered = [value for one in self._mechanisms for value in one.challenge(exchange)]
+        offered = [
+            value for mechanism in self._mechanisms for value in mechanism.challenge(exchange)
+        ]
         offered.sort(key=lambda value: not value.startswith("Digest "))  # clients take the first
         unique = dict.fromkeys(offered)  # basic and token-basic have the same challenge
         return Unauthenticated(

@@ -62,7 +62,10 @@ class Attempts:
     def count_guesses(self, pair: str) -> GuessCounts:
         """Return the guesses of one address at one user."""
         return GuessCounts(
-            *(one.read(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
+            *(
+                window.read(f"guess {pair}") - window.read(f"no guess {pair}")
+                for window in self._windows
+            )
         )
 
     def count_failures(self, address: str) -> int:
@@ -72,14 +75,17 @@ class Attempts:
     def add_guess(self, pair: str) -> GuessCounts:
         """Count a guess; return the number of guesses now."""
         return GuessCounts(
-            *(one.hit(f"guess {pair}") - one.read(f"no guess {pair}") for one in self._windows)
+            *(
+                window.hit(f"guess {pair}") - window.read(f"no guess {pair}")
+                for window in self._windows
+            )
         )
 
     def withdraw(self, pair: str) -> None:
         """Subtract a counted guess: the password was right, or was not checked."""
         # Counted separately: the table cannot decrement. Both counts leave the window alike.
-        for one in self._windows if self._is_open else ():
-            one.hit(f"no guess {pair}")
+        for window in self._windows if self._is_open else ():
+            window.hit(f"no guess {pair}")
 
     def add_failure(self, address: str) -> None:
         """Count a failure of an address."""
@@ -88,16 +94,16 @@ class Attempts:
 
     def forget(self, pair: str) -> None:
         """Reset the guesses: the user has logged in."""
-        for one in self._windows:
-            one.reset(f"guess {pair}")
-            one.reset(f"no guess {pair}")
+        for window in self._windows:
+            window.reset(f"guess {pair}")
+            window.reset(f"no guess {pair}")
 
     def close(self) -> None:
         """Release the memory."""
         if self._is_open:
             self._is_open = False
-            for one in self._windows:
-                one.close()
+            for window in self._windows:
+                window.close()
 
 
 class Attempt:
@@ -209,9 +215,15 @@ class LoginGuard(Interceptor):
             self._attempts.close()
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Return whether the request has credentials; those of OPTIONS are not verified."""
+        """Return whether the request has a password; a token of another scheme is no guess.
+
+        The credentials of OPTIONS are not verified.
+        """
         request = exchange.request
-        return request.method != "OPTIONS" and b"authorization" in request.headers.first
+        if request.method == "OPTIONS" or b"authorization" not in request.headers.first:
+            return False
+        credentials = read_credentials(request.headers)
+        return credentials is not None and credentials.scheme in _WITH_PASSWORD
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""
@@ -249,13 +261,10 @@ class LoginGuard(Interceptor):
                 self._known.put(attempt.digest, True)
 
     def _read_attempt(self, exchange: Exchange) -> Attempt | None:
-        """Return the login attempt with a password; a token of another scheme is none."""
+        """Return the login attempt; None for credentials that name no user."""
         headers = exchange.request.headers
-        credentials = read_credentials(headers)
-        if credentials is None or credentials.scheme not in _WITH_PASSWORD:
-            return None
-        user = read_claimed_user(headers)
-        if user is None:
+        credentials, user = read_credentials(headers), read_claimed_user(headers)
+        if credentials is None or user is None:
             return None
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")

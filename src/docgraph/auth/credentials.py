@@ -50,13 +50,13 @@ def read_credentials(headers: Headers) -> Credentials | None:
 
     They are read once; the fields keep them.
     """
-    found: Credentials | None = headers.credentials
-    if found is UNREAD:
+    credentials: Credentials | None = headers.credentials
+    if credentials is UNREAD:
         values = headers.get_list("authorization")
         match = _CREDENTIALS.fullmatch(values[0].strip(" \t")) if len(values) == 1 else None
-        found = Credentials(match[1].lower(), match[2] or "") if match else None
-        headers.credentials = found
-    return found
+        credentials = Credentials(match[1].lower(), match[2] or "") if match else None
+        headers.credentials = credentials
+    return credentials
 
 
 def read_claimed_user(headers: Headers) -> str | None:
@@ -242,22 +242,22 @@ _NO_USERHASH: Final = _Parameter("false", quoted=False)
 
 def _parse_parameters(text: str) -> dict[str, _Parameter]:
     """Parse `name=token` and `name="text"`, separated by commas; rejects a repeated name."""
-    found: dict[str, _Parameter] = {}
+    parameters: dict[str, _Parameter] = {}
     position = _skip_separator(text, 0) if text[:1] in {",", " ", "\t"} else 0
     while position < len(text):
         match = _PARAMETER.match(text, position)
         if match is None:
             raise MalformedCredentials("not a list of parameters")
         name, quoted, bare = match[1].lower(), match[2], match[3]
-        if name in found:
+        if name in parameters:
             raise MalformedCredentials(f"'{name}' comes twice")
-        found[name] = (
+        parameters[name] = (
             _Parameter(bare, quoted=False)
             if quoted is None
             else _Parameter(_ESCAPED.sub(r"\1", quoted), quoted=True)
         )
         position = _skip_separator(text, match.end())
-    return found
+    return parameters
 
 
 def _skip_separator(text: str, position: int) -> int:

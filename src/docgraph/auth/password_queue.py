@@ -88,7 +88,11 @@ class PasswordQueue:
         try:
             return await check()
         finally:
-            self._count_turn()
+            # Many turns are short, since another worker has the result.
+            self._ended += 1
+            if self._ended >= _TURNS:
+                self._since += (self._clock() - self._since) / 2
+                self._ended //= 2
             self._leave()
 
     def record(self, seconds: float) -> None:
@@ -101,30 +105,20 @@ class PasswordQueue:
         Checks whose result is known take no time, and count for the pace: other workers have made
         them, and will make as many of the others.
         """
-        own = next((one for one in self._heap if one.key == key), None)
-        if own is None:
+        waiting = next((waiter for waiter in self._heap if waiter.key == key), None)
+        if waiting is None:
             return self._check_seconds
-        left = [one for one in self._heap if not is_known(one.key)]
-        return self._foresee(sum(one < own for one in left), len(self._heap) - len(left))
+        left = [waiter for waiter in self._heap if not is_known(waiter.key)]
+        return self._foresee(sum(waiter < waiting for waiter in left), len(self._heap) - len(left))
 
-    def _foresee(self, before: int, known: int = 0) -> float:
+    def _foresee(self, before: int, already: int = 0) -> float:
         """Return the seconds until a check ends that waits behind so many others."""
         busy = self._clock() - self._since if self._running else 0.0
-        if ended := self._ended + known:
+        if ended := self._ended + already:
             turn = busy / (ended + self._running / 2)  # those that are running are half done
         else:
             turn = max(busy, self._check_seconds) / self._width
         return (before + 1) * turn + self._check_seconds
-
-    def _count_turn(self) -> None:
-        """Count a turn for the pace: many are short, since another worker has the result."""
-        self._ended += 1
-        if self._ended >= _TURNS:
-            self._since += (self._clock() - self._since) / 2
-            self._ended //= 2
-
-    def _find_tag(self, shares: Sequence[str]) -> int:
-        return 1 + max(self._tag, *(self._last.get(share, 0) for share in shares))
 
     async def _enter(self, key: bytes, shares: tuple[str, ...]) -> None:
         if self._running < self._width:
@@ -132,7 +126,7 @@ class PasswordQueue:
                 self._since, self._ended = self._clock(), 0
             self._running += 1
             return
-        tag = self._find_tag(shares)
+        tag = 1 + max(self._tag, *(self._last.get(share, 0) for share in shares))
         if len(self._heap) >= QUEUE:
             self._make_room(tag)
         self._last.update(dict.fromkeys(shares, tag))

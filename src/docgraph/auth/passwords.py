@@ -187,7 +187,10 @@ class BcryptPasswords:
             run = partial(run_blocking, self._lane, self._match_once, check, key)
             outcome = await self._queue.run(key, check.shares, run)
             if outcome is None:
-                outcome = await self._await_other(key)
+                assert self._results is not None  # noqa: S101 - only then there are other workers
+                while (state := self._results.read(key)) is ResultState.RUNNING:  # noqa: ASYNC110
+                    await asyncio.sleep(_POLL)  # another process has no event of ours
+                outcome = None if state is ResultState.UNKNOWN else state is ResultState.SUCCEEDED
         if not outcome:
             keep_guess(login)
             raise _WrongPasswordError
@@ -209,13 +212,6 @@ class BcryptPasswords:
                 self._results.finish(key, result, _SHARED if is_right else _REPORTED)
         self._queue.record(time.monotonic() - began)
         return is_right
-
-    async def _await_other(self, key: bytes) -> bool | None:
-        """Return the result of another worker; None if it has none."""
-        assert self._results is not None  # noqa: S101 - only then there are other workers
-        while (state := self._results.read(key)) is ResultState.RUNNING:  # noqa: ASYNC110
-            await asyncio.sleep(_POLL)  # another process has no event of ours
-        return None if state is ResultState.UNKNOWN else state is ResultState.SUCCEEDED
 
 
 class _Check(NamedTuple):
@@ -355,8 +351,8 @@ def _matches(given: bytes, expected: str, cost: int) -> bool:
         missing = range(int(expected[4:6]), cost)
     except ValueError:  # a damaged hash, for which bcrypt does no work at all
         missing = range(cost, cost + 1)
-    for one in missing:
-        bcrypt.checkpw(given, _build_decoy(one).encode())
+    for algorithm in missing:
+        bcrypt.checkpw(given, _build_decoy(algorithm).encode())
     return False
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from docgraph.access.rule_warnings import find_row_filters
+from docgraph.access.rule_filters import find_row_filters
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator

@@ -13,9 +13,9 @@ import orjson
 from docgraph.access.author_limits import DEFINITION_LIMITS
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.explain_decision import Bindings, Explainer
-from docgraph.access.rule_warnings import Comparison
 from docgraph.access.rulebook import RuleBook
 from docgraph.access.sections import DbAclAuthorizer
+from docgraph.access.service_comparison import Comparison
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.authoring.app_sessions import AppSessions
 from docgraph.authoring.author_tool import AuthorTool, OwnPlaces, ToolAccess
@@ -61,7 +61,7 @@ class Toolset:
         bindings: Bindings | None = None,
     ) -> None:
         self._lane = lane
-        comparison = Comparison(graphql, mongo, store, book, registry)
+        comparison = Comparison(graphql, mongo, store, book, registry, apps)
         self._sessions = sessions = AppSessions(
             # `/_tools` is part of the plugin `graphql`, which is therefore enabled.
             access=AppAccess(registry.find("graphql"), apps, dry_runs),  # type: ignore[arg-type]

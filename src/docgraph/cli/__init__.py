@@ -75,15 +75,15 @@ class _Commands(click.Group):
         from docgraph.cli.plugins import list_packaged_commands, list_plugin_commands
 
         missing = set(PACKAGED).difference(list_packaged_commands())
-        own = [name for name in COMMANDS if name not in missing]
+        names = [name for name in COMMANDS if name not in missing]
         try:
-            found = list_plugin_commands()
+            added = list_plugin_commands()
         except _startup_error() as error:  # help must work when something is broken
             notice(f"the commands of plugins are left out: {error.message}")
-            return own
-        for name in sorted(COMMANDS.keys() & set(found)):
+            return names
+        for name in sorted(COMMANDS.keys() & set(added)):
             notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
-        return [*own, *(one for one in found if one not in COMMANDS)]
+        return [*names, *(one for one in added if one not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
@@ -101,27 +101,21 @@ class _Commands(click.Group):
             meant = _suggest(args[0], self.list_commands(ctx))
             raise click.UsageError(f"{error.message}{meant}", ctx) from None
         if name in PACKAGED:
-            command = _load_packaged(name)
+            from docgraph.plugins import packages
+
+            command = packages.load_part(packages.COMMANDS, name)
         elif name in COMMANDS:
             module, attribute = PLACES.get(name, (name, name))
             command = getattr(import_module(f"docgraph.cli.{module}"), attribute)
         return name, command, rest
 
 
-def _load_packaged(name: str) -> click.Command:
-    """Return the command of a package; raise `MissingPackage` if it is not installed."""
-    from docgraph.plugins import packages
-
-    command: click.Command = packages.load_part(packages.COMMANDS, name)
-    return command
-
-
 def _suggest(word: str, known: Sequence[str]) -> str:
     """Return the command that was probably meant, for the end of an error message."""
     from difflib import get_close_matches
 
-    found = get_close_matches(word, known, n=1)
-    return f" Did you mean '{found[0]}'?" if found else ""
+    matches = get_close_matches(word, known, n=1)
+    return f" Did you mean '{matches[0]}'?" if matches else ""
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -87,10 +87,10 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
 
     async def load_rules(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
-        found = [one async for one in _apps(app, settings)]
-        rows = [(str(one.definition.id), row) for one in found for row in cross(one)]
-        paths = {str(one.definition.id): f"{settings.uri}/{one.definition.uri}" for one in found}
-        roles = {role for one in found for role in one.visibility.all_roles}
+        apps = [one async for one in _apps(app, settings)]
+        rows = [(str(one.definition.id), row) for one in apps for row in cross(one)]
+        paths = {str(one.definition.id): f"{settings.uri}/{one.definition.uri}" for one in apps}
+        roles = {role for one in apps for role in one.visibility.all_roles}
         roles |= await _find_callers(app, paths.values())
         return await _add_calls(app, paths, list(_complete(rows, sorted(roles))))
 
@@ -123,8 +123,8 @@ async def _apps(app: Docgraph, settings: Graphql) -> Any:
 async def _find_callers(app: Docgraph, paths: Iterable[str]) -> set[str]:
     """Return the roles that have a rule for one of the paths, and the root role."""
     explainer, root = app.plugins.find("accessExplain").explainer, app.plugins.values["root-role"]
-    found = {role for path in paths for role in await explainer.find_roles("POST", path)}
-    return found if root is None else {*found, root}
+    roles = {role for path in paths for role in await explainer.find_roles("POST", path)}
+    return roles if root is None else {*roles, root}
 
 
 async def _add_calls(
@@ -183,7 +183,7 @@ def _render(explanation: Explanation) -> Iterator[str]:
         priority = "no priority" if rule.priority is None else f"priority {rule.priority:g}"
         yield f"  {rule.rule}, {priority}, roles {', '.join(rule.roles)}: {rule.outcome}"
         yield from (f"    {line}" for line in rule.predicate.splitlines())
-        yield from (f"    {_describe_failure(one)}" for one in rule.failed)
+        yield from (f"    {_describe_failure(failure)}" for failure in rule.failed)
     if explanation.others:
         yield "rules that match, and are for other roles"
     for rule in explanation.others:
@@ -207,8 +207,8 @@ def _render_answers(
     title: str, answers: Iterable[AuthorizerAnswer], yes: str, no: str
 ) -> Iterator[str]:
     yield title
-    for one in answers:
-        yield f"  {one.authorizer}: {yes if one.allowed else no}: {one.reason}"
+    for answer in answers:
+        yield f"  {answer.authorizer}: {yes if answer.allowed else no}: {answer.reason}"
 
 
 def _render_conditions(explanation: Explanation) -> Iterator[str]:

@@ -70,20 +70,15 @@ def find_database(prepared: LoadedConfiguration) -> Iterator[str]:
         if running is not None:
             yield running
             return
-        _require_data(prepared)
+        directory = DataDirectory(prepared.config.get(Core).data_directory)
+        if not directory.data.is_dir():
+            raise StartupError(
+                f"there is no database in {directory.path}",
+                hint="`docgraph serve` creates one; to use your own, set "
+                "mclient.connection-string; for another directory, set core.data-directory",
+            )
     with open_database(prepared, notice) as address:
         yield address
-
-
-def _require_data(prepared: LoadedConfiguration) -> None:
-    """Raise if there is no data: only a server creates a database."""
-    directory = DataDirectory(prepared.config.get(Core).data_directory)
-    if not directory.data.is_dir():
-        raise StartupError(
-            f"there is no database in {directory.path}",
-            hint="`docgraph serve` creates one; to use your own, set mclient.connection-string; "
-            "for another directory, set core.data-directory",
-        )
 
 
 @asynccontextmanager
@@ -108,5 +103,7 @@ async def print_served(what: str, versions: Versions) -> None:
     if spread.live:
         count = len(spread.live)
         notice(f"{what}: live on {count} instance{'s' if count > 1 else ''}")
-    for one in spread.late:
-        notice(f"{what}: not live on {one}, which has not applied the change within {PATIENCE:g} s")
+    for late in spread.late:
+        notice(
+            f"{what}: not live on {late}, which has not applied the change within {PATIENCE:g} s"
+        )

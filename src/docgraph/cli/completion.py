@@ -38,10 +38,10 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh:   eval "$(docgraph completion zsh)"           in ~/.zshrc, after compinit
     fish:  docgraph completion fish | source           in ~/.config/fish/config.fish
     """
-    found = get_completion_class(shell)
-    if found is None:
+    kind = get_completion_class(shell)
+    if kind is None:
         raise StartupError(f"this version of click does not know the shell {shell!r}")
-    script = found(ctx.find_root().command, {}, "docgraph", _VARIABLE).source()
+    script = kind(ctx.find_root().command, {}, "docgraph", _VARIABLE).source()
     click.echo(script.replace(_CUT_SHORT, _WHOLE))
 
 
@@ -80,7 +80,10 @@ def _completer(read: Callable[[Docgraph], Awaitable[Iterable[str]]]) -> Complete
 async def complete_apps(app: Docgraph) -> Iterable[str]:
     """Complete the ids of stored apps."""
     settings = app.plugins.values["configuration"]["graphql"]
-    return [str(one["_id"]) for one in await _find(app, settings.db, settings.collection, "_id")]
+    return [
+        str(document["_id"])
+        for document in await _find(app, settings.db, settings.collection, "_id")
+    ]
 
 
 @_completer
@@ -89,8 +92,8 @@ async def complete_users(app: Docgraph) -> Iterable[str]:
     from docgraph.auth.authenticators.db_users import REALM
 
     settings = app.plugins.find(REALM).config
-    found = await _find(app, settings.users_db, settings.users_collection, settings.prop_id)
-    return [str(one.get(settings.prop_id, "")) for one in found]
+    documents = await _find(app, settings.users_db, settings.users_collection, settings.prop_id)
+    return [str(document.get(settings.prop_id, "")) for document in documents]
 
 
 @_completer
@@ -99,8 +102,8 @@ async def complete_roles(app: Docgraph) -> Iterable[str]:
     from docgraph.auth.authenticators.db_users import REALM
 
     realm = app.plugins.find(REALM)
-    found = await _find(app, realm.config.users_db, realm.config.users_collection)
-    return [role for one in found for role in realm.reader.roles.read(one) or ()]
+    documents = await _find(app, realm.config.users_db, realm.config.users_collection)
+    return [role for document in documents for role in realm.reader.roles.read(document) or ()]
 
 
 async def _find(app: Docgraph, db: str, collection: str, *fields: str) -> list[Document]:

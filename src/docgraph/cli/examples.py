@@ -49,22 +49,24 @@ def examples(sources: ConfigSources, name: str | None, directory: Path | None, l
     earlier copy. Loading needs a running server (`docgraph demo`), or a database of yours, and
     never changes a collection that has documents.
     """
-    known = _find_examples()
+    available = _find_examples()
     if name is None:
-        width = max(map(len, known))
-        for one, path in known.items():
-            click.echo(f"{one:{width}}  {_summarize(path)}")
+        width = max(map(len, available))
+        for example, path in available.items():
+            click.echo(f"{example:{width}}  {_summarize(path)}")
         return
-    if name not in known:
-        raise StartupError(f"there is no example {name!r}", hint=f"there are {', '.join(known)}")
-    if load and _find_app(known[name]) is None:
+    if name not in available:
+        raise StartupError(
+            f"there is no example {name!r}", hint=f"there are {', '.join(available)}"
+        )
+    if load and _find_app(available[name]) is None:
         raise StartupError(
             f"the example {name!r} has nothing to load",
             hint=f"`docgraph examples {name}` copies it; its README.md shows how to run it",
         )
     target = directory or Path(name)
-    if not (load and _is_copy(known[name], target)):
-        _copy(known[name], target)
+    if not (load and _is_copy(available[name], target)):
+        _copy(available[name], target)
         click.echo(f"{target}")
     if load:
         _load(sources, target)
@@ -107,9 +109,9 @@ def _load(sources: ConfigSources, example: Path) -> None:
     async def load(app: Docgraph) -> None:
         if not documents:
             await load_blog_data(app.store)
-        for collection, found in documents.items():
-            if await load_documents(app.store, collection, found):
-                notice(f"loaded {len(found)} documents into {DB}.{collection}")
+        for collection, samples in documents.items():
+            if await load_documents(app.store, collection, samples):
+                notice(f"loaded {len(samples)} documents into {DB}.{collection}")
             else:
                 notice(f"{DB}.{collection} has documents: nothing was loaded into it")
 
@@ -144,10 +146,12 @@ def _find_examples() -> dict[str, Path]:
     """Return the directories by name: in the package, or in the checkout that it is run from."""
     packed = _PACKAGE / "examples"
     places = [packed] if packed.is_dir() else [_CHECKOUT / "examples"]
-    found = {one.name: one for place in places for one in sorted(place.glob("*/"))}
+    directories = {path.name: path for place in places for path in sorted(place.glob("*/"))}
     if not packed.is_dir():
-        found["deploy"] = _CHECKOUT / "deploy"
-    return {name: path for name, path in sorted(found.items()) if (path / "README.md").is_file()}
+        directories["deploy"] = _CHECKOUT / "deploy"
+    return {
+        name: path for name, path in sorted(directories.items()) if (path / "README.md").is_file()
+    }
 
 
 def _summarize(path: Path) -> str:

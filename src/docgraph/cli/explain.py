@@ -66,13 +66,15 @@ def explain(  # noqa: PLR0913 - the options
     async def run(bench: Docgraph) -> tuple[Ran, list[CommandVerdict]]:
         from docgraph.store.driver.explain_recorder import recording
 
-        found = await _find_app(bench, app)
+        compiled = await _find_app(bench, app)
         graphql = bench.plugins.find("graphql")
         if not ask_database:
-            return await graphql.run(found, request, exchange, is_explained=True, is_free=True), []
-        outlook = await graphql.estimate_cost(found, request, exchange, is_free=True)
+            return await graphql.run(
+                compiled, request, exchange, is_explained=True, is_free=True
+            ), []
+        outlook = await graphql.estimate_cost(compiled, request, exchange, is_free=True)
         async with recording(bench.store) as commands:
-            ran = await graphql.run(found, request, exchange, is_explained=True, is_free=True)
+            ran = await graphql.run(compiled, request, exchange, is_explained=True, is_free=True)
             sent = await commands.explain_sent(exchange.deadline)
         return ran, check_commands(sent, outlook)
 
@@ -81,7 +83,7 @@ def explain(  # noqa: PLR0913 - the options
         print_json(
             {
                 "plan": ran.plan.explain(),
-                "commands": [one.as_dict() for one in verdicts],
+                "commands": [verdict.as_dict() for verdict in verdicts],
                 "errors": [error.as_dict() for error in ran.result.errors],
                 **ran.freshness,
             }
@@ -106,14 +108,14 @@ def _describe_mistake(error: GraphqlError) -> str:
 
 
 async def _find_app(bench: Docgraph, uri: str) -> App:
-    found: App
+    compiled: App
     try:
-        found = await bench.plugins.values["gql-app-definition-cache"].find(uri)
+        compiled = await bench.plugins.values["gql-app-definition-cache"].find(uri)
     except NotFound as error:
         raise StartupError(
             f"there is no app at {uri!r}", hint="`docgraph apps list` lists the stored ones"
         ) from error
-    return found
+    return compiled
 
 
 def _read_variables(text: str) -> dict[str, Any]:
@@ -139,10 +141,10 @@ def _print(ran: Ran, verdicts: list[CommandVerdict]) -> None:
         )
     for line in render_freshness(ran.freshness):
         click.echo(line)
-    for one in verdicts:
-        click.echo(f"\n{one.describe()}\n  {one.verdict}")
-        if one.advice:
-            click.echo(f"  {one.advice}")
+    for verdict in verdicts:
+        click.echo(f"\n{verdict.describe()}\n  {verdict.verdict}")
+        if verdict.advice:
+            click.echo(f"  {verdict.advice}")
     for error in ran.result.errors:
         click.echo(f"error: {error.message}")
 
@@ -187,9 +189,10 @@ class CommandVerdict:
 def check_commands(sent: Sequence[Sent], outlook: CostEstimate) -> list[CommandVerdict]:
     """Return a verdict on each command, with the index that its field needs."""
     wanted = {
-        one.field: one.as_dict(privileged=True).get("createIndex", "") for one in outlook.fetches
+        fetch.field: fetch.as_dict(privileged=True).get("createIndex", "")
+        for fetch in outlook.fetches
     }
-    return [_check_plan(one, wanted.get(one.field, "")) for one in sent]
+    return [_check_plan(command, wanted.get(command.field, "")) for command in sent]
 
 
 def _check_plan(sent: Sent, wanted: str) -> CommandVerdict:
@@ -263,13 +266,13 @@ async def _read_rows(app: Docgraph) -> list[dict[str, Any]]:
 
     return [
         {
-            "ms": round(one.milliseconds, 1),
-            "app": one.app,
-            "operation": one.operation,
-            "field": one.field,
-            "collection": one.namespace,
-            "plan": one.plan,
-            "request": one.request,
+            "ms": round(operation.milliseconds, 1),
+            "app": operation.app,
+            "operation": operation.operation,
+            "field": operation.field,
+            "collection": operation.namespace,
+            "plan": operation.plan,
+            "request": operation.request,
         }
-        for one in await list_running(app.store, Deadline.after_ms(_LIMIT_MS))
+        for operation in await list_running(app.store, Deadline.after_ms(_LIMIT_MS))
     ]

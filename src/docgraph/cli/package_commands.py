@@ -13,7 +13,9 @@ class PackageGroup(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands that can be run."""
         prefix = f"{self.name}."
-        added = {one.removeprefix(prefix) for one in list_parts(COMMANDS) if one.startswith(prefix)}
+        added = {
+            part.removeprefix(prefix) for part in list_parts(COMMANDS) if part.startswith(prefix)
+        }
         return sorted(added.union(self.commands))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

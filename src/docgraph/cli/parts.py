@@ -42,17 +42,17 @@ def check_parts(prepared: LoadedConfiguration) -> list[Problem]:
     keys = get(JwtAuthenticationMechanism)
     # What each enabled section is checked by, and the option to blame if that is not reported.
     checks: tuple[tuple[Any, Callable[[Any], object], str], ...] = (
-        (get(DbRealmAuthenticator), lambda one: RolesPath(one.json_path_roles), ""),
+        (get(DbRealmAuthenticator), lambda section: RolesPath(section.json_path_roles), ""),
         (get(FileRealmAuthenticator), load_users, ""),
-        (get(FileAclAuthorizer), lambda one: load_rules(one, _know(prepared)), ""),
-        (get(Mongo), lambda one: Mounts(one.mongo_mounts), "mongo-mounts"),
+        (get(FileAclAuthorizer), lambda section: load_rules(section, _know(prepared)), ""),
+        (get(Mongo), lambda section: Mounts(section.mongo_mounts), "mongo-mounts"),
         (None, lambda _: _check_services(prepared), ""),
         (
             keys,
-            lambda one: check_keys(one, prepared.config.directory),
+            lambda section: check_keys(section, prepared.config.directory),
             "key" if keys.jwks is None else "jwks",
         ),
-        (get(AuthCookieSetter), lambda one: Cookie(one).check(), "name"),
+        (get(AuthCookieSetter), lambda section: Cookie(section).check(), "name"),
         (get(HttpsListener), build_context, "certificate"),
     )
     problems: list[Problem] = []
@@ -62,34 +62,37 @@ def check_parts(prepared: LoadedConfiguration) -> list[Problem]:
             continue
         try:
             with _blaming(f"/{section.section_name}/{option}") if option else nullcontext():
-                found = check(section)
-            warnings += found.warnings if isinstance(found, FileRules) else ()
+                result = check(section)
+            warnings += result.warnings if isinstance(result, FileRules) else ()
         except ConfigError as error:
             problems += error.problems
     if problems:
         raise ConfigError(problems)
-    return [locate(one, prepared.tree) for one in warnings]
+    return [locate(warning, prepared.tree) for warning in warnings]
 
 
 def _know(prepared: LoadedConfiguration) -> Knowledge:
     """Return the names that rules may refer to, as in a running server."""
-    own = (
-        one.plugin.variable  # type: ignore[attr-defined]
-        for one in prepared.found
-        if one.plugin.kind is Kind.VARIABLE_RESOLVER and is_enabled(one, prepared.config.sections)
+    resolvers = (
+        plugin.plugin.variable  # type: ignore[attr-defined]
+        for plugin in prepared.found
+        if plugin.plugin.kind is Kind.VARIABLE_RESOLVER
+        and is_enabled(plugin, prepared.config.sections)
     )
     policy = Policy.from_section(prepared.config.get(AggregationSecurity))
-    return Knowledge(frozenset((*BUILT_IN, *own)), policy)
+    return Knowledge(frozenset((*BUILT_IN, *resolvers)), policy)
 
 
 def _check_services(prepared: LoadedConfiguration) -> None:
     """Reject services that are bound to the same path."""
     problems: list[Problem] = []
     bound: dict[tuple[str, ...], str] = {}
-    for one in prepared.found:
-        if one.plugin.kind is not Kind.SERVICE or not is_enabled(one, prepared.config.sections):
+    for plugin in prepared.found:
+        if plugin.plugin.kind is not Kind.SERVICE or not is_enabled(
+            plugin, prepared.config.sections
+        ):
             continue
-        option, uri = _find_uri(one, prepared)
+        option, uri = _find_uri(plugin, prepared)
         if uri is None:  # the check of the plugin reports it
             continue
         try:
@@ -112,13 +115,13 @@ def _find_uri(service: FoundPlugin, prepared: LoadedConfiguration) -> tuple[str,
     The token manager sets the path of the token service; that of a plugin is not known before it
     is started.
     """
-    own = getattr(prepared.config.sections.get(service.name), "uri", None)
-    if own is None and service.name == AuthTokenService.section_name:
+    configured = getattr(prepared.config.sections.get(service.name), "uri", None)
+    if configured is None and service.name == AuthTokenService.section_name:
         managers = (prepared.config.get(RndTokenManager), prepared.config.get(JwtTokenManager))
         for manager in managers:
             if manager.enabled:
                 return f"/{manager.section_name}/srv-uri", manager.srv_uri
-    return f"/{service.name}/uri", own or getattr(service.plugin, "uri", None)
+    return f"/{service.name}/uri", configured or getattr(service.plugin, "uri", None)
 
 
 @contextmanager

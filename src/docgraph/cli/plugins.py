@@ -36,13 +36,13 @@ def plugins(sources: ConfigSources, as_json: bool) -> None:
     prepared = prepare_sources(sources)
     rows = [
         {
-            "name": one.name,
-            "kind": str(one.plugin.kind),
-            "enabled": is_enabled(one, prepared.config.sections),
-            "origin": one.origin,
-            "description": one.plugin.description,
+            "name": plugin.name,
+            "kind": str(plugin.plugin.kind),
+            "enabled": is_enabled(plugin, prepared.config.sections),
+            "origin": plugin.origin,
+            "description": plugin.plugin.description,
         }
-        for one in sorted(prepared.found, key=lambda one: (one.plugin.kind, one.name))
+        for plugin in sorted(prepared.found, key=lambda plugin: (plugin.plugin.kind, plugin.name))
     ]
     print_table(rows, as_json=as_json)
 
@@ -62,22 +62,22 @@ def list_plugin_commands() -> list[str]:
     """Return the names of plugin commands that the current configuration enables."""
     if not _may_have_plugins():
         return []
-    tree, found = _find_commands()
-    return sorted(one.name for one in found if _is_on(one, tree))
+    tree, commands = _find_commands()
+    return sorted(plugin.name for plugin in commands if _is_on(plugin, tree))
 
 
 def find_plugin_command(name: str) -> click.Command | None:
     """Return the command of a plugin of that name, if the current configuration has one."""
     if not _may_have_plugins():
         return None
-    _, found = _find_commands()
-    for one in found:
-        if one.name == name:
+    _, commands = _find_commands()
+    for plugin in commands:
+        if plugin.name == name:
             return click.Command(
                 name,
                 params=[click.Argument(["arguments"], nargs=-1, type=click.UNPROCESSED)],
                 callback=lambda arguments: _run(name, arguments),
-                help=one.plugin.description,
+                help=plugin.plugin.description,
                 context_settings={"ignore_unknown_options": True},
             )
     return None
@@ -107,13 +107,13 @@ def _find_commands() -> tuple[ConfigTree, tuple[FoundPlugin, ...]]:
     from docgraph.runtime.sections import Core
 
     tree = load(ConfigSources(), {Core.section_name: Core})
-    found = discover((), Path(peek(tree, Core).plugins_directory))
-    return tree, tuple(one for one in found if one.plugin.kind is Kind.COMMAND)
+    plugins = discover((), Path(peek(tree, Core).plugins_directory))
+    return tree, tuple(plugin for plugin in plugins if plugin.plugin.kind is Kind.COMMAND)
 
 
-def _is_on(one: FoundPlugin, tree: ConfigTree) -> bool:
-    node = tree.find(f"/{one.name}/enabled")
-    return one.plugin.enabled_by_default if node is None else node.value is True
+def _is_on(plugin: FoundPlugin, tree: ConfigTree) -> bool:
+    node = tree.find(f"/{plugin.name}/enabled")
+    return plugin.plugin.enabled_by_default if node is None else node.value is True
 
 
 def _run(name: str, arguments: tuple[str, ...]) -> None:

@@ -94,10 +94,10 @@ def _guard(stream: TextIO | None, number: int, *, is_server: bool) -> TextIO:
 
 def end_start_by_signals() -> None:
     """End the start on a signal in order, with 0: a stopped server has not failed."""
-    for one in _SIGNALS:
-        signal.signal(one, _stop)
-    for one in (signal.SIGUSR1, signal.SIGUSR2):  # until the server handles them
-        signal.signal(one, signal.SIG_IGN)
+    for number in _SIGNALS:
+        signal.signal(number, _stop)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # until the server handles them
+        signal.signal(number, signal.SIG_IGN)
 
 
 def end_start_with_terminal() -> None:

@@ -72,7 +72,13 @@ def tail(  # noqa: PLR0913 - one for each option
     messages/new is the stream at /messages/_streams/new. The command connects to a running server.
     With --json each event has its id, for --resume-after.
     """
-    address = _parse_address(url)
+    try:
+        address = urlsplit(url)
+        is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
+    except ValueError:  # also a port that is not a number
+        is_usable = None
+    if not is_usable:
+        raise click.BadParameter("give http://… or https://…", param_hint="--url")
     path = _build_path(stream, parameters)
     headers = _authorize(user, password_file, token_file)
     last = _check_header(resume_after or "", "--resume-after")
@@ -84,17 +90,6 @@ def tail(  # noqa: PLR0913 - one for each option
         return
 
 
-def _parse_address(url: str) -> SplitResult:
-    try:
-        address = urlsplit(url)
-        is_usable = address.scheme in ("http", "https") and address.hostname and address.port != 0
-    except ValueError:  # also a port that is not a number
-        is_usable = None
-    if not is_usable:
-        raise click.BadParameter("give http://… or https://…", param_hint="--url")
-    return address
-
-
 def _build_path(stream: str, parameters: tuple[str, ...]) -> str:
     """Return the path and query of `collection/uri`; the collection may contain slashes."""
     collection, _, uri = stream.strip("/").rpartition("/")
@@ -103,10 +98,10 @@ def _build_path(stream: str, parameters: tuple[str, ...]) -> str:
             "name the collection and the stream, such as messages/new", param_hint="COLLECTION/URI"
         )
     pairs = [("event-ids", "true")]
-    for one in parameters:
-        name, equals, value = one.partition("=")
+    for parameter in parameters:
+        name, equals, value = parameter.partition("=")
         if not equals:
-            raise click.BadParameter(f"'{one}' is not NAME=VALUE", param_hint="--query")
+            raise click.BadParameter(f"'{parameter}' is not NAME=VALUE", param_hint="--query")
         pairs.append((name, value))
     return f"/{quote(collection)}/_streams/{quote(uri, safe='')}?{urlencode(pairs)}"
 

@@ -68,7 +68,9 @@ def _draw_table(rows: Sequence[Mapping[str, Any]]) -> None:
     for place, name in enumerate(rows[0] if rows else ()):
         table.add_column(name, no_wrap=place == 0, overflow="fold")
     for row in rows:  # texts are not markup
-        table.add_row(*(Text(_cell(one), "dim" if one is False else "") for one in row.values()))
+        table.add_row(
+            *(Text(_cell(value), "dim" if value is False else "") for value in row.values())
+        )
     Console(no_color=not colours, color_system="auto" if colours else None).print(table)
 
 

@@ -45,14 +45,14 @@ def check_names(names: Iterable[str], settings: DbRealmAuthenticator) -> None:
         secrets = (settings.prop_password, settings.prop_ha1)
         if any(secret and _overlap(name, secret) for secret in secrets):
             raise _mistake(name, "set a password with `docgraph users passwd`")
-    for one, other in combinations(names, 2):
-        if _overlap(one, other):
-            raise _mistake(other, f"is a part of {one!r}, or the other way around")
+    for name, other in combinations(names, 2):
+        if _overlap(name, other):
+            raise _mistake(other, f"is a part of {name!r}, or the other way around")
 
 
-def _overlap(one: str, other: str) -> bool:
+def _overlap(name: str, other: str) -> bool:
     """Return whether one of two paths is the other or contains it."""
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+    return f"{name}.".startswith(f"{other}.") or f"{other}.".startswith(f"{name}.")
 
 
 def _read_value(name: str, text: str) -> Any:

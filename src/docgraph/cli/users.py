@@ -185,8 +185,8 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
     """List the users and their roles."""
 
     async def read_all(bench: _Users) -> list[dict[str, Any]]:
-        found = await bench.read(Read(sort=[(bench.settings.prop_id, 1)], limit=_MAX_USERS))
-        return [bench.summarise(document, as_json=as_json) for document in found]
+        documents = await bench.read(Read(sort=[(bench.settings.prop_id, 1)], limit=_MAX_USERS))
+        return [bench.summarise(document, as_json=as_json) for document in documents]
 
     print_table(_run(sources, read_all), as_json=as_json, if_empty="there are no users")
 
@@ -199,10 +199,10 @@ def remove(sources: ConfigSources, user: str, yes: bool) -> None:
     """Remove a user, and end the tokens of the user."""
 
     async def describe(bench: _Users) -> str:
-        found = await bench.find(user)
-        if not found:
+        document = await bench.find(user)
+        if not document:
             raise _missing(user)
-        return _describe(bench.read_roles(found[0]))
+        return _describe(bench.read_roles(document[0]))
 
     if not yes:
         roles = _run(sources, describe)
@@ -308,7 +308,7 @@ def _reject_weakest(password: str, user: str, *, is_accepted: bool) -> None:
     rating = rate(password, [user])
     if is_accepted or rating.score > 0 or len(password.encode()) > MAX_BYTES:
         return  # the write rejects one that is too long
-    advice = [one for one in (rating.warning, *rating.suggestions) if one]
+    advice = [text for text in (rating.warning, *rating.suggestions) if text]
     raise StartupError(
         "the password is too weak: it is guessed immediately",
         hint="\n  ".join([*advice, "choose a longer one, or give --weak"]),

@@ -149,7 +149,9 @@ def parse_entries(
         stripped = chunk.strip()
         if not stripped or (lines and stripped.startswith("#")):
             continue
-        origin = _locate_offset(text, start + chunk.index(stripped[0]), locate)
+        offset = start + chunk.index(stripped[0])
+        line = text.count("\n", 0, offset)
+        origin = locate(line, offset - (text.rfind("\n", 0, offset) + 1))
         path, arrow, value = stripped.partition("->")
         if not arrow or not path.strip().startswith("/"):
             # The text itself is not repeated: it may be the rest of a badly quoted secret.
@@ -159,11 +161,6 @@ def parse_entries(
             continue
         entries.append(OverrideText(path.strip(), value.strip(), origin))
     return entries, problems
-
-
-def _locate_offset(text: str, offset: int, locate: Callable[[int, int], Origin]) -> Origin:
-    line = text.count("\n", 0, offset)
-    return locate(line, offset - (text.rfind("\n", 0, offset) + 1))
 
 
 def _split(text: str, *, lines: bool) -> Iterator[tuple[int, str]]:

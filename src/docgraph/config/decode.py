@@ -75,7 +75,7 @@ def _find_asleep(view: View) -> Iterator[Problem]:
         switch = options.get(_SWITCH)
         if switch is None or switch.default is not False or view.tree.is_set(f"/{name}/{_SWITCH}"):
             continue
-        given = [path for one in options if view.tree.is_set(path := f"/{name}/{one}")]
+        given = [path for option in options if view.tree.is_set(path := f"/{name}/{option}")]
         if given:
             hint = f"set /{name}/{_SWITCH} to true, or to false if that is meant"
             yield view.blame(given[0], f"'{name}' is off, as nothing turns it on", hint)

@@ -323,7 +323,8 @@ def _explain_syntax(
 ) -> tuple[str, str | None]:
     reason = error.problem or "not YAML"
     if "cannot start any token" in reason:
-        character = _character_at(text, line, column)
+        lines = text.splitlines()
+        character = lines[line][column : column + 1] if line < len(lines) else ""
         if character == "\t":
             return "a tab where YAML wants spaces", "indent with spaces"
         return f"a value cannot begin with {character!r}", "put it in quotes"
@@ -331,11 +332,6 @@ def _explain_syntax(
         if part in reason:
             return message, hint
     return f"not YAML: {reason}", None
-
-
-def _character_at(text: str, line: int, column: int) -> str:
-    lines = text.splitlines()
-    return lines[line][column : column + 1] if line < len(lines) else ""
 
 
 def _find_unprintable(text: str) -> tuple[int, int]:

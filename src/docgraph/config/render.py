@@ -65,7 +65,8 @@ def render_value(value: Any) -> str:
     if isinstance(value, str):
         return _render_text(value)
     if isinstance(value, float):
-        return _render_float(value)
+        special = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
+        return special.get(repr(value), repr(value))
     return json.dumps(value)
 
 
@@ -82,11 +83,6 @@ def _escape(character: str) -> str:
         return character
     # Not the surrogate pairs of JSON, which YAML rejects.
     return f"\\U{ord(character):08x}"
-
-
-def _render_float(value: float) -> str:
-    special = {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}
-    return special.get(repr(value), repr(value))
 
 
 _HEAD: Final = """\
@@ -182,13 +178,13 @@ def _walk(
     for name, option in options_of(struct).items():
         if "deprecated" in option.extra and values[name] is None:
             continue
-        here = f"{path}/{name}"
+        place = f"{path}/{name}"
         if option.struct is not None:
-            yield _OptionLine(here)
-            yield from _walk(tree, option.struct, values[name], here)
+            yield _OptionLine(place)
+            yield from _walk(tree, option.struct, values[name], place)
             continue
         origin = tree.origin(_find_source(tree, struct, path, name))
-        yield _OptionLine(here, mask(name, values[name], option.extra), str(origin))
+        yield _OptionLine(place, mask(name, values[name], option.extra), str(origin))
 
 
 def _find_source(tree: ConfigTree, struct: type[msgspec.Struct], path: str, name: str) -> str:

@@ -132,7 +132,10 @@ class Checker:
                 merged = _OptionLocation(place.path, {**extra, **place.extra}, place.secret)
                 return self._check(node, bare, merged)
             case inspect.UnionType():
-                return self._check_union(node, kind, place)
+                fitting = [member for member in kind.types if _fits(node, member)]
+                if not fitting:
+                    return self._report_kind(node, kind, place)
+                return self._check(node, fitting[0], place)
             case inspect.StructType():
                 return self.check_struct(node, kind.cls, place.path)
             case inspect.ListType() | inspect.VarTupleType() | inspect.SetType():
@@ -144,14 +147,6 @@ class Checker:
             case inspect.EnumType():
                 return self._check_choice(node, [m.value for m in kind.cls], kind, place)
         return self._check_scalar(node, kind, place)
-
-    def _check_union(
-        self, node: ConfigNode, kind: inspect.UnionType, place: _OptionLocation
-    ) -> Any:
-        fitting = [member for member in kind.types if _fits(node, member)]
-        if not fitting:
-            return self._report_kind(node, kind, place)
-        return self._check(node, fitting[0], place)
 
     def _check_list(
         self,

@@ -88,9 +88,9 @@ class Site:
 
     def read(self, name: str, coding: str) -> Variant | None:
         """Return a file in a coding; None if the build has no file of that name."""
-        known = self._read.get((name, coding))
-        if known is not None:
-            return known
+        cached = self._read.get((name, coding))
+        if cached is not None:
+            return cached
         manifest = self._manifest or self.find_manifest()
         if manifest is None or name not in manifest.files:
             manifest = self.find_manifest()  # it may have been built again
@@ -210,9 +210,6 @@ class ConsoleService(Service):
         manifest = await run_blocking(self._lane, self.site.find_manifest)
         if manifest is None:
             return Body(404, render_hint(), MEDIA_TYPE, list(HINT_HEADERS))
-        return self._serve_index(exchange, manifest)
-
-    def _serve_index(self, exchange: Exchange, manifest: Manifest) -> Body:
         content = render_index(manifest, encode_path(self._prefix), self._render_settings())
         headers = [*HEADERS, ("Cache-Control", "no-cache")]
         _forget_token(exchange)
@@ -239,8 +236,9 @@ class ConsoleService(Service):
         """Return the settings that the page needs; none is secret."""
         services = self._registry.of_kind(Kind.SERVICE)
         paths = {
-            one.name: encode_path(bound_path(one, self._configuration.get(one.name))) or "/"
-            for one in services
+            service.name: encode_path(bound_path(service, self._configuration.get(service.name)))
+            or "/"
+            for service in services
         }
         return {
             "title": self._title,
@@ -268,5 +266,5 @@ class ConsoleService(Service):
 
 def _forget_token(exchange: Exchange) -> None:
     """Remove the caller's token from a response that caches store."""
-    kept = [one for one in exchange.headers if not one[0].lower().startswith(_SECRETS)]
+    kept = [header for header in exchange.headers if not header[0].lower().startswith(_SECRETS)]
     exchange.headers[:] = kept

@@ -101,14 +101,16 @@ def find_acceptance(accepted: Iterable[str], media_type: str, usual: Sequence[st
     if media_type not in text:
         return Acceptance()
     weights = [parse_weight(item) for item in text.split(",")[:_MAX_TYPES]]
-    own = [(weight, -place) for place, (name, weight) in enumerate(weights) if name == media_type]
-    if not own or max(own)[0] <= 0:
+    matching = [
+        (weight, -place) for place, (name, weight) in enumerate(weights) if name == media_type
+    ]
+    if not matching or max(matching)[0] <= 0:
         return Acceptance()
     others = [(weight, -place) for place, (name, weight) in enumerate(weights) if name in usual]
     if not others:  # a name is preferred to a wildcard of the same weight
         others = [(weight, -len(weights)) for name, weight in weights if name in _WILDCARDS]
     is_required = not others or max(others)[0] <= 0
-    return Acceptance(is_required or max(own) > max(others), is_required)
+    return Acceptance(is_required or max(matching) > max(others), is_required)
 
 
 _PIECE: Final = 64 * 1024  # decompressed in a fraction of a millisecond; then other tasks run
@@ -140,7 +142,7 @@ def _find_codings(headers: Headers) -> list[str]:
     if "content-encoding" not in headers:
         return []
     listed = ",".join(headers.get_list("content-encoding")).lower().split(",")
-    return [one.strip() for one in listed if one.strip() not in ("", "identity")]
+    return [coding.strip() for coding in listed if coding.strip() not in ("", "identity")]
 
 
 async def inflate(data: bytes) -> AsyncIterator[bytes]:

@@ -46,7 +46,7 @@ class OriginPolicy:
     """The trusted pages: those of this instance and of `cors.allow-origins`."""
 
     def __init__(self, allowed: Iterable[str] = ()) -> None:
-        self._allowed = frozenset(_read_origin(one) for one in allowed) - {None}
+        self._allowed = frozenset(_read_origin(origin) for origin in allowed) - {None}
 
     def classify(self, headers: Headers, scheme: str, host: str | None = None) -> RequestOrigin:
         """Classify the page by the headers of the browser; contradictions are foreign.
@@ -96,8 +96,8 @@ def _read_origin(text: str) -> _Origin | None:
     default = _DEFAULT_PORTS.get(scheme.lower())
     if not separator or default is None:
         return None
-    found = _read_authority(authority)
-    return None if found is None else _Origin(scheme.lower(), found[0], found[1] or default)
+    origin = _read_authority(authority)
+    return None if origin is None else _Origin(scheme.lower(), origin[0], origin[1] or default)
 
 
 def _read_authority(text: str) -> tuple[str, int | None] | None:
@@ -126,10 +126,10 @@ def _is_own(origin: _Origin, scheme: str, host: str) -> bool:
     """
     if scheme in _SECURE and origin.scheme != "https":
         return False
-    found = _read_authority(host)
-    if found is None:
+    authority = _read_authority(host)
+    if authority is None:
         return False
-    name, port = found
+    name, port = authority
     return (origin.host, origin.port) == (name, port or _DEFAULT_PORTS[origin.scheme])
 
 
@@ -155,8 +155,8 @@ class Wildcard:
             return False
         for part in self._middle:
             # The leftmost match leaves the most text for the parts that follow.
-            found = text.find(part, start, end)
-            if found < 0:
+            place = text.find(part, start, end)
+            if place < 0:
                 return False
-            start = found + len(part)
+            start = place + len(part)
         return True

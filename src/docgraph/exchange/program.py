@@ -19,12 +19,16 @@ _UNTOLD: Final = "--set"
 
 def own_command() -> str:
     """Return the command that calls the running program: its name, or its path."""
-    here, found = Path(sys.argv[0]), shutil.which(_NAME)
-    if here.name == "__main__.py" and here.parent.name == _NAME:
-        return _NAME if found else f"{shlex.quote(sys.orig_argv[0])} -m {_NAME}"
-    if here.name != _NAME or not here.exists() or (found and Path(found).samefile(here)):
+    started, installed = Path(sys.argv[0]), shutil.which(_NAME)
+    if started.name == "__main__.py" and started.parent.name == _NAME:
+        return _NAME if installed else f"{shlex.quote(sys.orig_argv[0])} -m {_NAME}"
+    if (
+        started.name != _NAME
+        or not started.exists()
+        or (installed and Path(installed).samefile(started))
+    ):
         return _NAME
-    return shlex.quote(str(here))
+    return shlex.quote(str(started))
 
 
 def name_commands(text: str) -> str:

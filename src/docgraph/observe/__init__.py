@@ -51,8 +51,10 @@ class _Listeners:
     def collect(self, kind: type[Event]) -> tuple[Listener, ...]:
         heard = () if kind in self.left_out else self.known
         listeners = (find(kind) for _, find in heard)
-        found = self.by_kind[kind] = tuple(one for one in listeners if one is not None)
-        return found
+        wanting = self.by_kind[kind] = tuple(
+            listener for listener in listeners if listener is not None
+        )
+        return wanting
 
 
 # Replaced as a whole: another thread may be iterating over it.
@@ -73,7 +75,7 @@ def subscribe_each(owner: object, find: FindListener) -> None:
 def unsubscribe(owner: object) -> None:
     """Undo `subscribe` of a listener, or `subscribe_each`; an unknown one is no error."""
     global _listeners  # noqa: PLW0603 - see the module's docstring
-    others = tuple(one for one in _listeners.known if one[0] != owner)
+    others = tuple(listener for listener in _listeners.known if listener[0] != owner)
     _listeners = _Listeners(others, _listeners.left_out)
 
 

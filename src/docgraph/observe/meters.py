@@ -180,21 +180,18 @@ class Meters:
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
-            **self._build_freshness_handlers(),
-        }
-
-    def _build_freshness_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
-        return {
-            CacheUsed: self._uses.append,
-            CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
-            CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
-            CacheLag: lambda event: (
-                self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
-            ),
-            LiveQueryChanged: partial(
-                self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
-            ),
-            LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
+            **{
+                CacheUsed: self._uses.append,
+                CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
+                CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
+                CacheLag: lambda event: (
+                    self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
+                ),
+                LiveQueryChanged: partial(
+                    self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
+                ),
+                LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
+            },
         }
 
     def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
@@ -238,7 +235,12 @@ class Meters:
             seconds = None if event.endless else event.duration
             self._requests.add(labels, seconds, event.bytes_out)
             if event.operation:
-                self._tally_operation(event)
+                names = (event.app, event.operation)
+                counted = self._rare["docgraph_graphql_operations_total"]
+                counted.of(*names, str(event.status)).inc()
+                self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(
+                    event.duration
+                )
         uses = defaultdict[CacheUsed, int](int)
         with suppress(IndexError):  # another thread may take some of them
             while self._uses:
@@ -246,12 +248,6 @@ class Meters:
         for use, count in uses.items():
             cached = self._rare["docgraph_cache_requests_total"]
             cached.of(use.result, use.reason or "none").inc(count)
-
-    def _tally_operation(self, event: events.RequestFinished) -> None:
-        names = (event.app, event.operation)
-        counted = self._rare["docgraph_graphql_operations_total"]
-        counted.of(*names, str(event.status)).inc()
-        self._rare["docgraph_graphql_operation_duration_seconds"].of(*names).observe(event.duration)
 
     def _count_command(self, event: CommandFinished) -> None:
         labels = (event.command, "true" if event.ok else "false")

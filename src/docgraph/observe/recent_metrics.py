@@ -76,10 +76,10 @@ class MetricsHistory:
             if points and 0 <= now - points[-1].at < INTERVAL * _EARLY:
                 return
             values = dict(_find_values(self._collect()))
-            known: dict[str, float] = {}
+            latest: dict[str, float] = {}
             for point in points:
-                known |= point.values
-            changed = {name: one for name, one in values.items() if known.get(name) != one}
+                latest |= point.values
+            changed = {name: value for name, value in values.items() if latest.get(name) != value}
             points.append(MetricsPoint(now, changed))
             while len(points) > MAX_POINTS:
                 oldest = points.pop(0)
@@ -122,7 +122,7 @@ def _find_values(families: Iterable[Family]) -> Iterator[tuple[str, float]]:
 def _render_name(sample: Sample) -> str:
     if not sample.labels:
         return sample.name
-    labels = ",".join(f'{name}="{_escape(one)}"' for name, one in sample.labels.items())
+    labels = ",".join(f'{name}="{_escape(value)}"' for name, value in sample.labels.items())
     return f"{sample.name}{{{labels}}}"
 
 
@@ -166,7 +166,7 @@ class OperationTally(msgspec.Struct):
         """Add another tally of the same operation."""
         self.count += other.count
         self.failed += other.failed
-        self.times = [one + more for one, more in zip(self.times, other.times, strict=True)]
+        self.times = [count + more for count, more in zip(self.times, other.times, strict=True)]
         if other.slowest >= self.slowest:
             self.slowest, self.at, self.text = other.slowest, other.at, other.text
 
@@ -211,10 +211,10 @@ class OperationStatistics:
         """Write the tallies of this worker for the others; it blocks."""
         with self._lock:
             self._rotate()
-            found = deepcopy([*self._previous.values(), *self._current.values()])
-        for tally in found:
+            tallies = deepcopy([*self._previous.values(), *self._current.values()])
+        for tally in tallies:
             tally.text = strip_literals(tally.text)
-        save_json(self._path, (self._now(), found))
+        save_json(self._path, (self._now(), tallies))
 
     def load(self) -> list[OperationTally]:
         """Return the operations of all workers; it blocks."""
@@ -244,19 +244,19 @@ class OperationStatistics:
 def _merge(found: dict[_OperationKey, OperationTally], tallies: Iterable[OperationTally]) -> None:
     for tally in tallies:
         key = (tally.app, tally.operation, "" if tally.operation else tally.text)
-        known = found.get(key)
-        if known is None:
+        counted = found.get(key)
+        if counted is None:
             found[key] = tally
         else:
-            known.merge(tally)
+            counted.merge(tally)
 
 
 @lru_cache(maxsize=MAX_OPERATIONS)
 def _mask(text: str) -> tuple[str, str]:
     """Return a query without most literals, and the name of its first operation, if it has one."""
-    masked = _FREQUENT.sub(lambda found: "" if found[0][0] == "#" else _HIDDEN, text)
-    found = _NAMED.match(masked)
-    return masked, found[1] if found else ""
+    masked = _FREQUENT.sub(lambda literal: "" if literal[0][0] == "#" else _HIDDEN, text)
+    named = _NAMED.match(masked)
+    return masked, named[1] if named else ""
 
 
 def strip_literals(query: str) -> str:

@@ -112,15 +112,15 @@ def _read_caller(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
             states.append(value)
     if len(parents) != 1:
         return None
-    found = _PARENT.fullmatch(parents[0].strip(b" \t"))
-    if found is None or found["version"] == _UNKNOWN_VERSION:
+    parent = _PARENT.fullmatch(parents[0].strip(b" \t"))
+    if parent is None or parent["version"] == _UNKNOWN_VERSION:
         return None
-    if found["version"] == b"00" and found["rest"] is not None:
+    if parent["version"] == b"00" and parent["rest"] is not None:
         return None
-    trace_id, parent_id = int(found["trace"], 16), int(found["parent"], 16)
+    trace_id, parent_id = int(parent["trace"], 16), int(parent["parent"], 16)
     if not trace_id or not parent_id:
         return None
-    is_sampled = bool(int(found["flags"], 16) & _SAMPLED)
+    is_sampled = bool(int(parent["flags"], 16) & _SAMPLED)
     return TraceContext(trace_id, _new_id(64), parent_id, is_sampled, _read_state(states), True)
 
 
@@ -128,9 +128,9 @@ def _read_state(values: list[bytes]) -> str:
     """Return the state of other tracers, if it is well-formed; docgraph does not interpret it."""
     if not values:
         return ""
-    members = [one.strip(b" \t") for one in b",".join(values).split(b",")]
-    members = [one for one in members if one]
-    keys = {one.partition(b"=")[0] for one in members}
+    members = [member.strip(b" \t") for member in b",".join(values).split(b",")]
+    members = [member for member in members if member]
+    keys = {member.partition(b"=")[0] for member in members}
     text = b",".join(members)
     if len(members) > _MAX_MEMBERS or len(keys) < len(members) or len(text) > _LONGEST_STATE:
         return ""

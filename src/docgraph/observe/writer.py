@@ -75,7 +75,9 @@ class LineWriter:
         while not (self._closing.is_set() and self._lines.empty()):
             lines = [_make(line) for line in self._gather()]
             unwritten = self._write(lines)
-            lost += self._pop_dropped() + unwritten
+            with self._drops:
+                dropped, self._dropped = self._dropped, 0
+            lost += dropped + unwritten
             if lost and not unwritten:  # reported only where it can be read
                 emit(LinesDropped(count=lost))
                 lost = 0
@@ -84,11 +86,6 @@ class LineWriter:
         first = self._lines.get()
         self._closing.wait(GATHER_SECONDS)
         return [first, *(self._lines.get() for _ in range(self._lines.qsize()))]
-
-    def _pop_dropped(self) -> int:
-        with self._drops:
-            dropped, self._dropped = self._dropped, 0
-        return dropped
 
     def _write(self, lines: list[bytes]) -> int:
         """Write all lines; return how many of them could not be written."""
@@ -165,13 +162,13 @@ def remember_log_files() -> None:
     Only Linux tells the path of an open file.
     """
     for descriptor in (1, 2):
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             continue
         try:
             path = os.readlink(f"/proc/self/fd/{descriptor}")
-            if os.path.samestat(found, os.stat(path)):
-                _files[descriptor] = _LogFile(path, stat.S_IMODE(found.st_mode))
+            if os.path.samestat(status, os.stat(path)):
+                _files[descriptor] = _LogFile(path, stat.S_IMODE(status.st_mode))
         except OSError:
             continue  # already deleted, or not on Linux: there is nothing to open again
 

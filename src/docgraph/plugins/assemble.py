@@ -25,13 +25,13 @@ from docgraph.plugins.registry import PluginRegistry, find_struct
 
 def is_enabled(found: FoundPlugin, sections: Mapping[str, Section]) -> bool:
     """Return the option `enabled` of the plugin's section, else the plugin's default."""
-    own, whole = _read_enabled(found.name, sections), None
+    enabled, whole = _read_enabled(found.name, sections), None
     part_of = getattr(found.plugin, "part_of", "")
     if part_of:
         whole = _read_enabled(part_of, sections)
     if whole is False:
         return False
-    return found.plugin.enabled_by_default if own is None else own
+    return found.plugin.enabled_by_default if enabled is None else enabled
 
 
 def _read_enabled(name: str, sections: Mapping[str, Section]) -> bool | None:
@@ -110,15 +110,15 @@ class _Assembly:
     def __init__(
         self, found: Sequence[FoundPlugin], sections: Mapping[str, Section], values: dict[str, Any]
     ) -> None:
-        self.enabled = [one for one in found if is_enabled(one, sections)]
+        self.enabled = [plugin for plugin in found if is_enabled(plugin, sections)]
         self.sections = sections
         self.values = values
-        self.outside = {one.name for one in found if not one.is_builtin}
+        self.outside = {plugin.name for plugin in found if not plugin.is_builtin}
         self.providers = _providers(self.enabled, values)
         self.disabled_providers = {
-            getattr(one.plugin, "provides", None): one.name
-            for one in found
-            if one.plugin.kind is Kind.PROVIDER and one not in self.enabled
+            getattr(plugin.plugin, "provides", None): plugin.name
+            for plugin in found
+            if plugin.plugin.kind is Kind.PROVIDER and plugin not in self.enabled
         }
         self.built: dict[str, Plugin] = {}
         self._by_struct: dict[type[Section], dict[str, Section]] = {}
@@ -126,10 +126,10 @@ class _Assembly:
             self._by_struct.setdefault(find_struct(section), {})[name] = section
 
     def build(self) -> PluginSet:
-        for one in self.enabled:
-            check_points(one)
-        for one in self.enabled:
-            self._construct(one, ())
+        for plugin in self.enabled:
+            check_points(plugin)
+        for plugin in self.enabled:
+            self._construct(plugin, ())
         return PluginSet(list(self.built.values()), self.values)
 
     def _construct(self, one: FoundPlugin, chain: tuple[str, ...]) -> Plugin:
@@ -169,16 +169,16 @@ class _Assembly:
 
     def _sections_of(self, struct: type[Section]) -> dict[str, Section]:
         """Return the sections of that struct; built-in ones precede plugins that reuse it."""
-        found = self._by_struct.get(struct, {})
-        own = {name: one for name, one in found.items() if name not in self.outside}
-        return own or found
+        sections = self._by_struct.get(struct, {})
+        inside = {name: section for name, section in sections.items() if name not in self.outside}
+        return inside or sections
 
     def _find_section(self, user: FoundPlugin, struct: type[Section]) -> Section:
-        found = self._sections_of(struct)
-        if len(found) == 1:
-            (section,) = found.values()
+        sections = self._sections_of(struct)
+        if len(sections) == 1:
+            (section,) = sections.values()
             return section
-        names = ", ".join(sorted(found)) or "none"
+        names = ", ".join(sorted(sections)) or "none"
         raise StartupError(
             f"the plugin {user.name!r} from {user.origin} needs the one section that is a "
             f"{struct.__name__}; there is: {names}",
@@ -197,8 +197,8 @@ class _Assembly:
         if provider in self.disabled_providers:
             hint = f"the plugin {self.disabled_providers[provider]!r} gives it, and is disabled"
         else:
-            known = ", ".join(sorted({*self.values, *self.providers}))
-            hint = f"known providers: {known}"
+            available = ", ".join(sorted({*self.values, *self.providers}))
+            hint = f"known providers: {available}"
         return StartupError(
             f"the plugin {user.name!r} from {user.origin} needs the provider {provider!r}",
             hint=hint,
@@ -207,20 +207,20 @@ class _Assembly:
 
 def _providers(enabled: Sequence[FoundPlugin], values: Mapping[str, Any]) -> dict[str, FoundPlugin]:
     providers: dict[str, FoundPlugin] = {}
-    for one in enabled:
-        if one.plugin.kind is not Kind.PROVIDER:
+    for plugin in enabled:
+        if plugin.plugin.kind is not Kind.PROVIDER:
             continue
-        provided = getattr(one.plugin, "provides", None)
+        provided = getattr(plugin.plugin, "provides", None)
         if not isinstance(provided, str):
             raise StartupError(
-                f"{one.title} does not say what it `provides`",
+                f"{plugin.title} does not say what it `provides`",
                 hint='give the class `provides = "…"`, the name that other plugins ask for',
             )
-        other = providers.setdefault(provided, one)
-        if other is not one or provided in values:
-            giver = other.name if other is not one else "docgraph itself"
+        other = providers.setdefault(provided, plugin)
+        if other is not plugin or provided in values:
+            giver = other.name if other is not plugin else "docgraph itself"
             raise StartupError(
-                f"the provider {provided!r} is given by {giver} and by {one.name!r}",
+                f"the provider {provided!r} is given by {giver} and by {plugin.name!r}",
                 hint="disable one of them",
             )
     return providers
@@ -260,7 +260,7 @@ def _section_type(annotation: Any, names: Mapping[str, Any]) -> type[Section] | 
     if isinstance(annotation, str):
         annotation = names.get(annotation.removesuffix(" | None"))
     elif get_origin(annotation) in (Union, UnionType):
-        options = [one for one in get_args(annotation) if one is not NoneType]
+        options = [kind for kind in get_args(annotation) if kind is not NoneType]
         annotation = options[0] if len(options) == 1 else annotation
     is_section = inspect.isclass(annotation) and issubclass(annotation, Section)
     return annotation if is_section else None

@@ -43,10 +43,10 @@ def check_points(found: FoundPlugin) -> None:
     title = f"the data interceptor {found.name!r} from {found.origin}"
     if hasattr(plugin, "intercept"):
         point = getattr(plugin, "point", None)
-        known = [point] if isinstance(point, DataPoint) else list(DataPoint)
+        points = [point] if isinstance(point, DataPoint) else list(DataPoint)
         raise StartupError(
             f"{title} has a method `intercept`, which is no longer called",
-            hint=f"write {' or '.join(map(_describe, known))} in its place, and take out `point`",
+            hint=f"write {' or '.join(map(_describe, points))} in its place, and take out `point`",
         )
     if not any(has_method_for(plugin, point) for point in DataPoint):
         raise StartupError(
@@ -121,18 +121,18 @@ def _find_misspelled(plugin: Plugin) -> Iterator[_Flaw]:
     declared = methods_of(plugin.kind)
     for optional in _OPTIONAL.get(plugin.kind, ()):
         declared = {**declared, **_list_methods(optional)}
-    missing = [name for name, method in declared.items() if _lacks(plugin, name, method)]
-    owners = [one for one in type(plugin).__mro__ if one.__module__ != kinds.__name__]
+    missing = [
+        name
+        for name, method in declared.items()
+        if getattr(type(plugin), name, None) in (None, method)
+    ]
+    owners = [owner for owner in type(plugin).__mro__ if owner.__module__ != kinds.__name__]
     for name in {name for owner in owners for name in _list_methods(owner)} - declared.keys():
         for meant in difflib.get_close_matches(name, missing, 1, _ALIKE):
             yield (
                 f"has a method `{name}`, which is never called",
                 f"rename it to `{meant}` if that is meant, else to `_{name}`",
             )
-
-
-def _lacks(plugin: Plugin, name: str, declared: Callable[..., Any]) -> bool:
-    return getattr(type(plugin), name, None) in (None, declared)
 
 
 def _list_methods(owner: type[Any]) -> dict[str, Callable[..., Any]]:
@@ -150,7 +150,13 @@ def _find_flaws(found: FoundPlugin, plugin: Plugin, section: object) -> Iterator
     if not found.is_builtin:
         yield from _find_misspelled(plugin)
     if plugin.kind is Kind.SERVICE:
-        yield from _check_service(plugin, section)
+        uri = getattr(section, "uri", None) or getattr(plugin, "uri", None)
+        if not isinstance(uri, str):
+            yield "has no `uri`", f'give the class `uri = "/…"`, or set /{plugin.name}/uri'
+        elif not uri.startswith("/"):
+            yield f"has the `uri` {uri!r}", "begin it with a slash"
+        if not _is_list_of_text(plugin.methods):
+            yield f"has the `methods` {plugin.methods!r}", 'write `methods = ("GET", …)`'
     yield from _check_attributes(plugin)
 
 
@@ -200,25 +206,17 @@ def _takes(method: Callable[..., Any], declared: Callable[..., Any]) -> bool:
 def _arguments_of(declared: Callable[..., Any]) -> tuple[tuple[None, ...], dict[str, None]]:
     """Return placeholders for the arguments of a call, without the plugin itself."""
     parameters = list(inspect.signature(declared).parameters.values())[1:]
-    by_name = {one.name: None for one in parameters if one.kind is one.KEYWORD_ONLY}
+    by_name = {
+        parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
+    }
     return (None,) * (len(parameters) - len(by_name)), by_name
-
-
-def _check_service(service: Any, section: object) -> Iterator[_Flaw]:
-    uri = getattr(section, "uri", None) or getattr(service, "uri", None)
-    if not isinstance(uri, str):
-        yield "has no `uri`", f'give the class `uri = "/…"`, or set /{service.name}/uri'
-    elif not uri.startswith("/"):
-        yield f"has the `uri` {uri!r}", "begin it with a slash"
-    if not _is_list_of_text(service.methods):
-        yield f"has the `methods` {service.methods!r}", 'write `methods = ("GET", …)`'
 
 
 def _is_list_of_text(value: object) -> bool:
     return (
         isinstance(value, Sequence)
         and not isinstance(value, str)
-        and all(isinstance(one, str) for one in value)
+        and all(isinstance(text, str) for text in value)
     )
 
 
@@ -226,7 +224,7 @@ def _check_attributes(plugin: Any) -> Iterator[_Flaw]:
     if plugin.kind is Kind.INTERCEPTOR and plugin.point not in set(Point):
         yield (
             f"has the `point` {plugin.point!r}",
-            f"one of {', '.join(f'Point.{one.name}' for one in Point)}",
+            f"one of {', '.join(f'Point.{point.name}' for point in Point)}",
         )
     if plugin.kind is Kind.AUTHORIZER and not isinstance(plugin.role, AuthorizerRole):
         # A text would compare as equal and yet be neither a vetoer nor an allower.

@@ -54,23 +54,23 @@ class FoundPlugin:
 
 def discover(builtin: Iterable[type[Plugin]], directory: Path | None) -> tuple[FoundPlugin, ...]:
     """Return all plugins; raise an error if two of them have the same name."""
-    found = [FoundPlugin(plugin, _BUILTIN) for plugin in builtin]
-    found += _from_entry_points()
+    plugins = [FoundPlugin(plugin, _BUILTIN) for plugin in builtin]
+    plugins += _from_entry_points()
     if directory is not None:
-        found += _from_directory(directory)
+        plugins += _from_directory(directory)
     by_name: dict[str, FoundPlugin] = {}
-    for one in found:
-        flaw = find_flaw_of_config(one.plugin)
+    for plugin in plugins:
+        flaw = find_flaw_of_config(plugin.plugin)
         if flaw is not None:
-            raise StartupError(f"{one.title} {flaw}")
-        other = by_name.setdefault(one.name, one)
-        if other is not one:
+            raise StartupError(f"{plugin.title} {flaw}")
+        other = by_name.setdefault(plugin.name, plugin)
+        if other is not plugin:
             raise StartupError(
-                f"two plugins are called {one.name!r}: one from {other.origin}, "
-                f"one from {one.origin}",
+                f"two plugins are called {plugin.name!r}: one from {other.origin}, "
+                f"one from {plugin.origin}",
                 hint="give one of them another `name`",
             )
-    return tuple(found)
+    return tuple(plugins)
 
 
 def is_plugin(value: Any) -> bool:
@@ -127,15 +127,15 @@ def _from_directory(directory: Path) -> Iterator[FoundPlugin]:
         if path.name.startswith(("_", ".")) or file.suffix != ".py" or not file.is_file():
             continue
         module = _import(path.stem, file)
-        own: list[type[Any]] = [
+        classes: list[type[Any]] = [
             value
             for value in dict.fromkeys(filter(inspect.isclass, vars(module).values()))
             if value.__module__.split(".")[0] == module.__name__
         ]
-        for value in own:
+        for value in classes:
             if is_plugin(value):
                 yield FoundPlugin(value, str(file))
-            elif not _is_base(value, own) and (flaw := _find_flaw(value, str(file))):
+            elif not _is_base(value, classes) and (flaw := _find_flaw(value, str(file))):
                 raise flaw
 
 

@@ -345,7 +345,9 @@ class Decision:
 class Authorizer(Plugin, Protocol):
     """Decides whether a request may proceed.
 
-    An allower whose own class says that it `takes_anonymous` callers never requires a login.
+    An allower whose own class says that it `takes_anonymous` callers never requires a login. One
+    that `decides_by` a list, or that `demands_by` a list whether callers must log in, is not asked
+    while that list is empty; lists may grow. A vetoer of `only_data` concerns REST requests only.
     """
 
     kind: ClassVar[Kind] = Kind.AUTHORIZER

@@ -67,9 +67,9 @@ def find_part(group: str, name: str) -> EntryPoint | None:
 
 def list_parts(group: str) -> list[str]:
     """Return the names that can be loaded: ours in the order of the table above, then others."""
-    found = find_entry_points(group).names
-    own = [name for of, name in KNOWN if of == group and name in found]
-    return [*own, *sorted(found - set(own))]
+    installed = find_entry_points(group).names
+    bundled = [name for of, name in KNOWN if of == group and name in installed]
+    return [*bundled, *sorted(installed - set(bundled))]
 
 
 def load_part(group: str, name: str) -> Any:

@@ -31,7 +31,7 @@ class PluginRegistry:
 
     def find(self, name: str) -> Any | None:
         """Return the enabled plugin of that name."""
-        return next((one for one in self._plugins if one.name == name), None)
+        return next((plugin for plugin in self._plugins if plugin.name == name), None)
 
     def require(self, names: Iterable[str], user: str) -> None:
         """Raise `StartupError` if a plugin that `user` needs is disabled."""

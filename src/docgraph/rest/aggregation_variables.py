@@ -33,34 +33,31 @@ class DeclaredVariable:
 
 def find_variables(*sources: Any) -> list[DeclaredVariable]:
     """Return the variables of templates without flaws, by name."""
-    found: dict[str, DeclaredVariable] = {}
+    variables: dict[str, DeclaredVariable] = {}
     for source in sources:
         for name, default, is_optional in _find_uses(source, frozenset()):
-            one = found.setdefault(name, DeclaredVariable(name))
+            variable = variables.setdefault(name, DeclaredVariable(name))
             if default is _NO_DEFAULT:
-                one.is_required |= not is_optional
-            elif one.default is _NO_DEFAULT:
-                one.default = default
-    return [found[name] for name in sorted(found) if not name.startswith("@")]
+                variable.is_required |= not is_optional
+            elif variable.default is _NO_DEFAULT:
+                variable.default = default
+    return [variables[name] for name in sorted(variables) if not name.startswith("@")]
 
 
 def _find_uses(value: Any, given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
     """Yield name, default and optionality of each use; the names in `given` have a value there."""
     if isinstance(value, Mapping):
         if REST.argument in value:
-            yield from _read_argument(value[REST.argument], given)
+            shape = value[REST.argument]
+            name, default = shape if isinstance(shape, list) else (shape, _NO_DEFAULT)
+            yield name, default, name in given
+            yield from _find_uses(default, given)
         elif REST.optional in value:
             yield from _read_optional(value[REST.optional], given)
         else:
             value = list(value.values())
-    for one in value if isinstance(value, list) else ():
-        yield from _find_uses(one, given)
-
-
-def _read_argument(shape: Any, given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
-    name, default = shape if isinstance(shape, list) else (shape, _NO_DEFAULT)
-    yield name, default, name in given
-    yield from _find_uses(default, given)
+    for inner in value if isinstance(value, list) else ():
+        yield from _find_uses(inner, given)
 
 
 def _read_optional(shape: list[Any], given: frozenset[str]) -> Iterator[tuple[str, Any, bool]]:
@@ -88,23 +85,29 @@ async def build_scope(
     """
     names = frozenset(names)
     predefined = [name for name in names if name.startswith("@")]
-    known = {**_find_paging(parameters), **(moment or {})}
+    given = {
+        "@page": parameters.page,
+        "@pagesize": parameters.pagesize,
+        "@limit": parameters.pagesize,
+        "@skip": parameters.skip,
+        **(moment or {}),
+    }
     asked = {
         name: name.replace("@mongoPermissions", "@dbPermissions", 1)  # its previous name
         for name in predefined
-        if name not in known
+        if name not in given
     }
-    found = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
-    values = {name: found[current] for name, current in asked.items()}
+    resolved = await resolvers.resolve_all(sorted(set(asked.values())), exchange)
+    values = {name: resolved[current] for name, current in asked.items()}
     if moment is not None:
         _keep_moment(values, moment)
-    return Scope(_expand(parameters.avars, names), Variables({**values, **known}))
+    return Scope(_expand(parameters.avars, names), Variables({**values, **given}))
 
 
 def build_sample_scope(values: Mapping[str, Any]) -> Scope:
     """Return a scope with these values of names, to try a template."""
-    own = {name: value for name, value in values.items() if not name.startswith("@")}
-    return Scope(_expand(own, own), Variables(values))
+    plain = {name: value for name, value in values.items() if not name.startswith("@")}
+    return Scope(_expand(plain, plain), Variables(values))
 
 
 def _keep_moment(values: Document, moment: Document) -> None:
@@ -119,19 +122,10 @@ def _keep_moment(values: Document, moment: Document) -> None:
             values[name] = moment[name] = value() if isinstance(value, Fresh) else value
 
 
-def _find_paging(parameters: Parameters) -> Document:
-    return {
-        "@page": parameters.page,
-        "@pagesize": parameters.pagesize,
-        "@limit": parameters.pagesize,
-        "@skip": parameters.skip,
-    }
-
-
 def _expand(avars: Mapping[str, Any], names: Iterable[str]) -> Mapping[str, Any]:
     """Return the variables by name: a key that is literally `a.b` wins over the path `a.b`."""
-    own = (name for name in names if name in avars and not name.startswith("@"))
-    literal = [name for name in own if len(parse_path(name)) > 1]
+    plain = (name for name in names if name in avars and not name.startswith("@"))
+    literal = [name for name in plain if len(parse_path(name)) > 1]
     if not literal:
         return avars
     expanded = dict(avars)

@@ -153,7 +153,7 @@ class RestCall:
         merged = (permission.merge_request if permission is not None else None) or {}
         if "_id" not in merged:
             return body
-        return {"_id": merged["_id"], **{key: one for key, one in body.items() if key != "_id"}}
+        return {"_id": merged["_id"], **{key: value for key, value in body.items() if key != "_id"}}
 
     async def read(self, read: Read, take: Take | None = None) -> list[Document]:
         """Return documents of the resource that this caller can see; none if `take` gets them."""
@@ -224,17 +224,17 @@ class RestCall:
 
     async def find_metadata(self, collection: str | None) -> Document | None:
         """Return the metadata of a collection of the database, or of the database itself."""
-        found = None if collection is None else self.checked.get((self.db, collection))
-        id = None if found is None else found.id
+        checked = None if collection is None else self.checked.get((self.db, collection))
+        id = None if checked is None else checked.id
         fresh = self.parameters.no_cache
         return await self.context.metadata.find(self.db, collection, id=id, fresh=fresh)
 
     async def require_collection(self, *, fresh: bool = False) -> None:
         """Reject with 404 if the collection is missing; writes never create a collection."""
         catalog, deadline = self.context.catalog, self.exchange.deadline
-        found = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
-        if found is not None:
-            self.checked[self.db, self.collection] = found
+        exists = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
+        if exists is not None:
+            self.checked[self.db, self.collection] = exists
             return
         await self.require_database()
         if self.collection == SCHEMA_STORE:
@@ -246,8 +246,8 @@ class RestCall:
 
     def find_id(self, resource: Resource) -> bytes | None:
         """Return the UUID of the collection that `require_collection` found."""
-        found = self.checked.get((resource.db or "", resource.collection or ""))
-        return None if found is None else found.id
+        metadata = self.checked.get((resource.db or "", resource.collection or ""))
+        return None if metadata is None else metadata.id
 
     async def require_database(self) -> None:
         """Reject with 404 if the database does not exist."""

@@ -55,10 +55,10 @@ def parse_tags(fields: Sequence[str]) -> Tags | None:
     """Return the tags of all header fields of that name; None if there is none."""
     if not fields:
         return None
-    found = list(_TAG.finditer(",".join(fields)))
-    if found and all(match[2] == "*" for match in found):  # also if the field appears twice
+    matches = list(_TAG.finditer(",".join(fields)))
+    if matches and all(match[2] == "*" for match in matches):  # also if the field appears twice
         return Tags(frozenset(), any=True)
-    return Tags(frozenset(match[1] if match[1] is not None else match[2] for match in found))
+    return Tags(frozenset(match[1] if match[1] is not None else match[2] for match in matches))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Condition:
         excluded = _stored_forms(self.unless)
         if self.tags is None:
             return {"$not": {"$in": excluded, **_WHOLE}}
-        return {"$in": [one for one in _stored_forms(self.tags) if one not in excluded], **_WHOLE}
+        return {"$in": [tag for tag in _stored_forms(self.tags) if tag not in excluded], **_WHOLE}
 
     def admits(self, etag: Any) -> bool:
         """Check if a document with that etag (None: without one) satisfies the condition."""
@@ -107,7 +107,8 @@ def _stored_forms(tags: Tags | None) -> list[Any]:
 
 def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
     """Return the condition of a write; None if any etag passes."""
-    tags, unless = parse_tags(headers.get_list("if-match")), _parse_unless(headers)
+    tags = parse_tags(headers.get_list("if-match"))
+    unless = parse_tags(headers.get_list("if-none-match"))
     is_lacking = demanded and tags is None
     if tags is not None and tags.any:
         tags = None
@@ -118,12 +119,8 @@ def find_condition(headers: Headers, *, demanded: bool) -> Condition | None:
 
 def find_exclusion(headers: Headers) -> Condition | None:
     """Return the condition of a write that always creates: `If-None-Match` alone."""
-    unless = _parse_unless(headers)
+    unless = parse_tags(headers.get_list("if-none-match"))
     return None if unless is None else Condition(unless=unless)
-
-
-def _parse_unless(headers: Headers) -> Tags | None:
-    return parse_tags(headers.get_list("if-none-match"))
 
 
 def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> bool:
@@ -169,8 +166,8 @@ def hash_content(content: bytes) -> str:
 def answer_unless_known(request: Request, etag: str, answer: Body) -> Body:
     """Return the answer with its etag, or 304 for a client that has it already."""
     answer.headers.append(("ETag", f'"{etag}"'))
-    known = parse_tags(request.headers.get_list("if-none-match"))
-    return Body(304, headers=answer.headers) if known is not None and etag in known else answer
+    tags = parse_tags(request.headers.get_list("if-none-match"))
+    return Body(304, headers=answer.headers) if tags is not None and etag in tags else answer
 
 
 _TRIES: Final = 40

@@ -61,7 +61,9 @@ def prepare_document(body: Document, expansion: Expansion | None = None) -> Docu
         )
     if dates is not None:
         body = {key: value for key, value in body.items() if key != CURRENT_DATE}
-        body.update(_read_dates(dates))
+        if not isinstance(dates, Mapping):
+            raise RequestError("wrong $currentDate operator")
+        body.update({path: resolve_date(kind) for path, kind in dates.items()})
     if not any("." in key for key in body):
         return body
     document: Document = {}
@@ -85,12 +87,6 @@ def resolve_date(kind: Any) -> datetime | Timestamp:
         case {"$type": "timestamp"}:
             return Timestamp(int(time.time()), 1)
     raise RequestError("wrong $currentDate operator")
-
-
-def _read_dates(dates: Any) -> Document:
-    if not isinstance(dates, Mapping):
-        raise RequestError("wrong $currentDate operator")
-    return {path: resolve_date(kind) for path, kind in dates.items()}
 
 
 def split_path(path: str) -> list[str]:
@@ -143,14 +139,11 @@ def _count_created(document: Document, names: list[str]) -> int:
             return 0
         inner = _get(container, name)
         if inner is None:
-            return missing + _count_new(names[position + 1 :])
+            return missing + sum(
+                1 + (_index_of(name) if _is_index(name) else 0) for name in names[position + 1 :]
+            )
         container = inner
     return 0
-
-
-def _count_new(names: list[str]) -> int:
-    """Count one container for each name, filled up to its position if the name is a number."""
-    return sum(1 + (_index_of(name) if _is_index(name) else 0) for name in names)
 
 
 def _get(container: Any, name: str) -> Any:

@@ -92,8 +92,8 @@ def parse_id_type(text: str) -> IdType:
     try:
         return IdType(text.upper())
     except ValueError:
-        known = ", ".join(IdType)
-        raise RequestError(f"illegal id_type parameter; must be [{known}]") from None
+        types = ", ".join(IdType)
+        raise RequestError(f"illegal id_type parameter; must be [{types}]") from None
 
 
 def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:

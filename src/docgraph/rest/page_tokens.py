@@ -69,8 +69,8 @@ def _check_depth(value: Any, left: int) -> None:
             inner = value if isinstance(value, list) else ()
     if not left:
         raise ValueError("a value of too many levels")
-    for one in inner:
-        _check_depth(one, left - 1)
+    for element in inner:
+        _check_depth(element, left - 1)
 
 
 def _signature(order: SortOrder) -> str:

@@ -107,7 +107,9 @@ class Parameters(DataParameters):
     @property
     def restriction(self) -> list[Mapping[str, Any]]:
         """The conditions of `shardkey` and `filter`, if they are given."""
-        return [one for one in (self.shardkey, self.filter) if one is not None]
+        return [
+            restriction for restriction in (self.shardkey, self.filter) if restriction is not None
+        ]
 
     @property
     def skip(self) -> int:

@@ -77,7 +77,7 @@ def _calculate(operator: str, work: Callable[[Any, Any], Any]) -> Callable[..., 
 def _combine(work: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
     if isinstance(left, Decimal128) or isinstance(right, Decimal128):
         try:
-            return Decimal128(work(*(_to_decimal(one) for one in (left, right))))
+            return Decimal128(work(*(_to_decimal(number) for number in (left, right))))
         except ArithmeticError:
             raise RequestError("the result of an update is no decimal of 34 digits") from None
     result = work(left, right)
@@ -191,7 +191,7 @@ def _remove(document: Document, path: str, values: list[Any], operator: str) -> 
         return
     array = _list_at(document, path, operator)
     keys = set(map(equality_key, values))
-    _put(document, path, [one for one in array if equality_key(one) not in keys])
+    _put(document, path, [element for element in array if equality_key(element) not in keys])
 
 
 def _rename(document: Document, path: str, operand: Any) -> None:
@@ -281,15 +281,15 @@ def apply_update(document: Document, update: Mapping[str, Any]) -> Document:
 
 def _check_conflicts(update: Mapping[str, Any]) -> None:
     """Reject two changes of one path, or of a path and one below it."""
-    paths_written = (one.path for one in read_update(update) if one.path is not None)
-    found = list(islice(paths_written, _MAX_PATHS + 1))
-    if len(found) + _count_compared(update) > _MAX_PATHS:
+    paths_written = (change.path for change in read_update(update) if change.path is not None)
+    changed = list(islice(paths_written, _MAX_PATHS + 1))
+    if len(changed) + _count_compared(update) > _MAX_PATHS:
         raise BodyTooLarge(
             f"the update changes more than {_MAX_PATHS} paths; each value of $addToSet and "
             "$pullAll counts as one",
             hint="PUT the whole document, use $pull with $in, or split the request",
         )
-    paths = sorted(path.split(".") for path in found)
+    paths = sorted(path.split(".") for path in changed)
     for shorter, longer in pairwise(paths):
         if longer[: len(shorter)] == shorter:
             raise RequestError(
@@ -302,6 +302,6 @@ def _count_compared(update: Mapping[str, Any]) -> int:
     """Return how many values the update compares with each element of an array."""
     added, removed = (update.get(operator) for operator in ("$addToSet", "$pullAll"))
     lists = list(removed.values()) if isinstance(removed, Mapping) else []
-    for one in added.values() if isinstance(added, Mapping) else ():
-        lists.append(one.get("$each") if isinstance(one, Mapping) else None)
-    return sum(len(one) for one in lists if isinstance(one, list))
+    for operand in added.values() if isinstance(added, Mapping) else ():
+        lists.append(operand.get("$each") if isinstance(operand, Mapping) else None)
+    return sum(len(values) for values in lists if isinstance(values, list))

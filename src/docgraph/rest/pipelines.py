@@ -96,7 +96,11 @@ def inspect_aggregations(entries: Any, *, db: str, policy: Policy) -> Iterator[F
     """Return every error in the value of `aggrs`, with its location."""
 
     def inspect(entry: Document, place: str) -> Iterator[Flaw]:
-        yield from _inspect_options(entry, place)
+        if not isinstance(entry.get("allowDiskUse", False), bool):
+            yield Flaw(f"{place}.allowDiskUse", "must be true or false")
+        if not _is_known_type(entry.get("type", "pipeline")):
+            yield Flaw(f"{place}.type", "unknown query type", "the only type is 'pipeline'")
+        yield from inspect_keys(entry, _KEYS, place)
         yield from inspect_stages(entry.get("stages"), place, db, policy)
 
     return inspect_entries(entries, "aggrs", "aggregation", inspect)
@@ -129,14 +133,6 @@ def _inspect_uri(uri: Any, seen: set[str], place: str, kind: str) -> Iterator[Fl
         yield Flaw(place, f"there is another {kind} '{uri}'")
     else:
         seen.add(uri)
-
-
-def _inspect_options(entry: Document, place: str) -> Iterator[Flaw]:
-    if not isinstance(entry.get("allowDiskUse", False), bool):
-        yield Flaw(f"{place}.allowDiskUse", "must be true or false")
-    if not _is_known_type(entry.get("type", "pipeline")):
-        yield Flaw(f"{place}.type", "unknown query type", "the only type is 'pipeline'")
-    yield from inspect_keys(entry, _KEYS, place)
 
 
 def inspect_keys(entry: Document, known: Sequence[str], place: str) -> Iterator[Flaw]:

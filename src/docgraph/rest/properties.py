@@ -49,7 +49,13 @@ def check_properties(
 ) -> None:
     """Raise one error for all properties, as they were written, that cannot work."""
     if of_collection:
-        _reject_unsupported(properties)
+        # They change writes in similar systems, but not here.
+        for name in _UNSUPPORTED:
+            if name in properties:
+                raise NotSupported(
+                    f"the property {name} of a collection is not supported",
+                    hint=_UNSUPPORTED[name],
+                )
     found = _inspect(as_meant(to_stored(properties)), db, policy, of_collection)
     flaws = list(islice(found, MAX_FLAWS))
     if not flaws:
@@ -67,22 +73,14 @@ def find_idle(properties: Mapping[str, Any]) -> list[str]:
     return [f"{name}: {reason}" for name, reason in _IDLE.items() if name in properties]
 
 
-def _reject_unsupported(properties: Mapping[str, Any]) -> None:
-    """Reject with 501 properties that change writes in similar systems, but not here."""
-    for name in _UNSUPPORTED:
-        if name in properties:
-            raise NotSupported(
-                f"the property {name} of a collection is not supported",
-                hint=_UNSUPPORTED[name],
-            )
-
-
 def _inspect(
     properties: Mapping[str, Any], db: str, policy: Policy, of_collection: bool
 ) -> Iterator[Flaw]:
     for name in ("etagPolicy", "etagDocPolicy"):
         if name in properties:
-            yield from _inspect_policy(name, properties[name])
+            value = properties[name]
+            if not isinstance(value, str) or value.upper() not in _POLICIES:
+                yield Flaw(name, f"must be one of {', '.join(_POLICIES)}")
     if not of_collection:
         return
     if "aggrs" in properties:
@@ -91,11 +89,6 @@ def _inspect(
         yield from inspect_streams(properties["streams"], db=db, policy=policy)
     if "jsonSchema" in properties:
         yield from _inspect_schema(properties["jsonSchema"])
-
-
-def _inspect_policy(name: str, value: Any) -> Iterator[Flaw]:
-    if not isinstance(value, str) or value.upper() not in _POLICIES:
-        yield Flaw(name, f"must be one of {', '.join(_POLICIES)}")
 
 
 _SHAPES: dict[str, tuple[Callable[[Any], bool], str]] = {

@@ -37,12 +37,12 @@ def name_operator(
 
     Other operators are in the filters of rules, which callers must not learn.
     """
-    found = _OPERATOR.search(str(error.__cause__)) if type(error) is StoreRejected else None
-    if found is None or not (
-        found[1] in keys or found[1].encode() in unquote_to_bytes(query_string)
+    operator = _OPERATOR.search(str(error.__cause__)) if type(error) is StoreRejected else None
+    if operator is None or not (
+        operator[1] in keys or operator[1].encode() in unquote_to_bytes(query_string)
     ):
         return None
-    return StoreRejected(error.message, hint=f"it has no operator {found[1]} there")
+    return StoreRejected(error.message, hint=f"it has no operator {operator[1]} there")
 
 
 def find_rejection(error: StoreError | NotFound) -> StoreRejected | None:

@@ -193,7 +193,9 @@ class SchemaChecker(DataInterceptor):
         setting = (metadata or {}).get("jsonSchema")
         if setting is None:
             return write
-        setting = _check_setting(setting)
+        # Another program may have written it.
+        if not isinstance(setting, dict) or setting.get("schemaId") is None:
+            raise DefinitionError("wrong 'jsonSchema': missing property schemaId")
         if write.kind is WriteKind.UPDATE:
             _reject_update(write, setting)
             return write
@@ -207,13 +209,6 @@ class SchemaChecker(DataInterceptor):
         else:
             await exchange.request.work(_check_documents, write, validator, id)
         return write
-
-
-def _check_setting(setting: Any) -> Document:
-    """Check metadata again: another program may have written it."""
-    if not isinstance(setting, dict) or setting.get("schemaId") is None:
-        raise DefinitionError("wrong 'jsonSchema': missing property schemaId")
-    return setting
 
 
 def _reject_update(write: Write, setting: Document) -> None:

@@ -111,14 +111,14 @@ class SchemaCost:
         evaluations, sizes, level = 0, list[int](), [document]
         while level:
             size, below = len(level), list[Any]()
-            for one in level:
-                if isinstance(one, str):
-                    size += len(one) // _TEXT_OF_VALUE
-                elif isinstance(one, Mapping):
-                    below += one.values()
-                    size += sum(map(len, one)) // _TEXT_OF_VALUE
-                elif isinstance(one, list):
-                    below += one
+            for part in level:
+                if isinstance(part, str):
+                    size += len(part) // _TEXT_OF_VALUE
+                elif isinstance(part, Mapping):
+                    below += part.values()
+                    size += sum(map(len, part)) // _TEXT_OF_VALUE
+                elif isinstance(part, list):
+                    below += part
             evaluations += size * _get_cost(self.evaluations, len(sizes))
             sizes.append(len(level))
             level = below
@@ -166,9 +166,9 @@ def _sort_here(nodes: Iterable[_Node]) -> list[_Node]:
             else:
                 state[node] = False
                 same = [*node.here, *chain.from_iterable(node.choices)]
-                if any(state.get(one) is False for one in same):
+                if any(state.get(inner) is False for inner in same):
                     raise CostError("a subschema refers to itself for the same value")
-                pending += [one for one in same if one not in state]
+                pending += [inner for inner in same if inner not in state]
     return order
 
 
@@ -192,7 +192,7 @@ def _spread(order: list[_Node], root: _Node, own: dict[_Node, int]) -> list[int]
 
 def _find_parts(node: _Node) -> list[list[_Node]]:
     """Return the subschemas that can apply to the same contained value, by property name."""
-    return [node.below, *(own + node.below for own in node.named.values())]
+    return [node.below, *(part + node.below for part in node.named.values())]
 
 
 class _Graph:
@@ -227,33 +227,33 @@ class _Graph:
         pending = [start]
         while pending:
             place = pending.pop()
-            one = place.schema
-            if isinstance(one, list):
-                pending += [place.enter(part) for part in one]
-            elif isinstance(one, Mapping):
-                if one is not start.schema and one.get("$schema", start.draft.name) != (
+            schema = place.schema
+            if isinstance(schema, list):
+                pending += [place.enter(part) for part in schema]
+            elif isinstance(schema, Mapping):
+                if schema is not start.schema and schema.get("$schema", start.draft.name) != (
                     start.draft.name
                 ):
                     raise CostError("a subschema has another $schema than the schema it is in")
-                place = place.enter(one)
-                self._record(place, is_root=one is start.schema)
-                pending += [place.enter(part) for key, part in one.items() if key not in _DATA]
+                place = place.enter(schema)
+                self._record(place, is_root=schema is start.schema)
+                pending += [place.enter(part) for key, part in schema.items() if key not in _DATA]
 
     def _record(self, place: _Place, *, is_root: bool) -> None:
-        one = place.schema
-        identity, names = one.get(place.draft.keyword), [one.get("$anchor")]
-        if isinstance(identity, str) and not place.draft.is_hidden(one):
+        schema = place.schema
+        identity, names = schema.get(place.draft.keyword), [schema.get("$anchor")]
+        if isinstance(identity, str) and not place.draft.is_hidden(schema):
             names.append(identity[1:] if identity.startswith("#") else "")
         for keyword in ("$dynamicAnchor", "$recursiveAnchor"):
-            if keyword in one:
-                self._dynamic.setdefault(str(one[keyword]), []).append(place)
-                names.append(one[keyword])
+            if keyword in schema:
+                self._dynamic.setdefault(str(schema[keyword]), []).append(place)
+                names.append(schema[keyword])
         for name in names:
             if not isinstance(name, str):
                 continue
             address = f"{place.base}#{name}".removesuffix("#")
-            known = self._places.setdefault(address, place)
-            if known.schema is not one and not is_root:
+            first = self._places.setdefault(address, place)
+            if first.schema is not schema and not is_root:
                 raise CostError(f"two subschemas have the identity {name or identity}")
 
     def _get(self, place: _Place) -> _Node:
@@ -267,9 +267,9 @@ class _Graph:
         return node
 
     def _connect(self, place: _Place, node: _Node) -> None:
-        one = place.schema
-        self._weigh(one, node)
-        for keyword, value in one.items():
+        schema = place.schema
+        self._weigh(schema, node)
+        for keyword, value in schema.items():
             if keyword in _HERE:
                 node.here += self._get_parts(place, keyword).values()
             elif keyword == "properties" or (keyword in _BY_POSITION and isinstance(value, list)):
@@ -279,7 +279,7 @@ class _Graph:
                 node.below += self._get_parts(place, keyword).values()
             elif keyword in _REFERENCES and isinstance(value, str):
                 node.choices.append(self._follow(place, value, keyword))
-        if one.get("uniqueItems") is True:
+        if schema.get("uniqueItems") is True:
             node.below.append(self._inner)
 
     def _get_parts(self, place: _Place, keyword: str) -> dict[str | int, _Node]:
@@ -293,23 +293,23 @@ class _Graph:
             parts = [(keyword, value)] if value is not None else []
         return {name: self._get(place.enter(part)) for name, part in parts}
 
-    def _weigh(self, one: Mapping[str, Any], node: _Node) -> None:
+    def _weigh(self, schema: Mapping[str, Any], node: _Node) -> None:
         """Return the cost of the keywords that have no subschema."""
-        self.has_alternatives |= "anyOf" in one or "oneOf" in one
-        self.has_names |= "propertyNames" in one
-        node.evaluations += len(one)
-        node.errors += len(one)
-        required = one.get("dependentRequired")
+        self.has_alternatives |= "anyOf" in schema or "oneOf" in schema
+        self.has_names |= "propertyNames" in schema
+        node.evaluations += len(schema)
+        node.errors += len(schema)
+        required = schema.get("dependentRequired")
         node.evaluations += len(required) if isinstance(required, Mapping) else 0
-        patterns = one.get("patternProperties")
-        node.evaluations += _PATTERN_COST * ("pattern" in one)
+        patterns = schema.get("patternProperties")
+        node.evaluations += _PATTERN_COST * ("pattern" in schema)
         if isinstance(patterns, Mapping):
             node.below += [self._leaf] * (_PATTERN_COST * len(patterns))
-        options = one.get("enum")
+        options = schema.get("enum")
         if isinstance(options, list):
             node.evaluations += _EQUAL_COST * sum(isinstance(o, dict | list) for o in options)
         for keyword in ("enum", "const", "not"):  # an error holds all of it
-            node.errors += _count_values(one.get(keyword)) // _VALUES_OF_ERROR
+            node.errors += _count_values(schema.get(keyword)) // _VALUES_OF_ERROR
 
     def _follow(self, place: _Place, reference: str, keyword: str) -> list[_Node]:
         """Return the possible targets of a reference."""
@@ -323,7 +323,7 @@ class _Graph:
             raise CostError(f"the reference {reference} cannot be followed")
         name = "True" if keyword == "$recursiveRef" else fragment
         dynamic = [] if keyword == "$ref" else self._dynamic.get(name, [])
-        return [self._get(one) for one in (found, *dynamic)]
+        return [self._get(target) for target in (found, *dynamic)]
 
 
 def _descend(place: _Place | None, pointer: str) -> _Place | None:
@@ -332,11 +332,11 @@ def _descend(place: _Place | None, pointer: str) -> _Place | None:
         if place is None:
             return None
         place = place.enter(place.schema)
-        one, name = place.schema, step.replace("~1", "/").replace("~0", "~")
-        if isinstance(one, Mapping) and name in one:
-            place = place.enter(one[name])
-        elif isinstance(one, list) and name.isdecimal() and int(name) < len(one):
-            place = place.enter(one[int(name)])
+        schema, name = place.schema, step.replace("~1", "/").replace("~0", "~")
+        if isinstance(schema, Mapping) and name in schema:
+            place = place.enter(schema[name])
+        elif isinstance(schema, list) and name.isdecimal() and int(name) < len(schema):
+            place = place.enter(schema[int(name)])
         else:
             return None
     return place
@@ -345,7 +345,9 @@ def _descend(place: _Place | None, pointer: str) -> _Place | None:
 def _count_values(value: Any) -> int:
     pending, count = [value], 0
     while pending:
-        one = pending.pop()
+        inner = pending.pop()
         count += 1
-        pending += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        pending += (
+            inner.values() if isinstance(inner, dict) else inner if isinstance(inner, list) else ()
+        )
     return count

@@ -105,7 +105,7 @@ def _find_keyword(draft: str) -> str | None:
     if scheme.lower() not in ("http", "https"):
         return None
     spellings = (f"{one}{separator}{name}" for one in ("http", "https"))
-    return next((_DRAFTS[one] for one in spellings if one in _DRAFTS), None)
+    return next((_DRAFTS[spelling] for spelling in spellings if spelling in _DRAFTS), None)
 
 
 def compile_schema(schema: Mapping[str, Any], others: Mapping[str, Any]) -> Validator:
@@ -170,17 +170,17 @@ def _to_json(value: Document) -> Document:
 
 def _find_patterns(schemas: Iterable[Any]) -> list[str]:
     """Return the regular expressions; compiling each takes time and memory."""
-    pending, found = list(schemas), list[str]()
+    pending, patterns = list(schemas), list[str]()
     while pending:
-        one = pending.pop()
-        if isinstance(one, Mapping):
-            named = one.get("patternProperties")
-            found += named if isinstance(named, Mapping) else ()
-            found += [one["pattern"]] if isinstance(one.get("pattern"), str) else ()
-            pending += one.values()
-        elif isinstance(one, list):
-            pending += one
-    return found
+        inner = pending.pop()
+        if isinstance(inner, Mapping):
+            named = inner.get("patternProperties")
+            patterns += named if isinstance(named, Mapping) else ()
+            patterns += [inner["pattern"]] if isinstance(inner.get("pattern"), str) else ()
+            pending += inner.values()
+        elif isinstance(inner, list):
+            pending += inner
+    return patterns
 
 
 def _check_patterns(library: Any, patterns: list[str]) -> None:
@@ -278,10 +278,10 @@ class Validator:
 
 async def load_schema(store: Store, db: str, id: Any) -> Document | None:
     """Load a schema with unescaped keys; None if it does not exist."""
-    found = await store.reads.find_one(
+    document = await store.reads.find_one(
         db, SCHEMA_STORE, {"_id": id}, deadline=Deadline.after_ms(_LOAD_MS)
     )
-    return as_meant(found) if found is not None else None
+    return as_meant(document) if document is not None else None
 
 
 class Schemas:
@@ -322,8 +322,8 @@ class Schemas:
                         f"the schema refers to more than {_MAX_REFERENCES} others"
                     ) from None
                 address = unresolved.address
-                found = (coming or {}).get(address) or await self._load_address(address)
-                others[address] = _without_own(found)
+                target = (coming or {}).get(address) or await self._load_address(address)
+                others[address] = _without_own(target)
 
     async def _compile_stored(self, key: StoredSchemaKey) -> Validator:
         db, id = key

@@ -119,13 +119,15 @@ class MongoService(Service):
     async def provision(self) -> None:
         """Find the other plugins: interceptors of writes, and paths of other services."""
         writers = self._registry.of_kind(Kind.DATA_INTERCEPTOR)
-        others = [one for one in self._registry.of_kind(Kind.SERVICE) if one is not self]
+        others = [
+            service for service in self._registry.of_kind(Kind.SERVICE) if service is not self
+        ]
         self._context = replace(
             self._context,
             writers=tuple(
-                one for one in writers if has_method_for(type(one), DataPoint.BEFORE_WRITE)
+                writer for writer in writers if has_method_for(type(writer), DataPoint.BEFORE_WRITE)
             ),
-            services=tuple(self._find_path(one) for one in others),
+            services=tuple(self._find_path(service) for service in others),
             resolvers=Resolvers(decode, self._registry.of_kind(Kind.VARIABLE_RESOLVER)),
         )
 

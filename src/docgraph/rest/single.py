@@ -53,10 +53,10 @@ class Target:
     @property
     def filter(self) -> Mapping[str, Any]:
         """The filter that finds the document if all conditions hold."""
-        own: Document = {"_id": self.id}
+        by_id: Document = {"_id": self.id}
         if self.condition is not None:
-            own[ETAG] = self.condition.stored
-        return {"$and": [own, *self.restriction]} if self.restriction else own
+            by_id[ETAG] = self.condition.stored
+        return {"$and": [by_id, *self.restriction]} if self.restriction else by_id
 
     @property
     def filter_without_etag(self) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ async def post_document(call: RestCall, body: Document) -> Answer:
 async def put_document(call: RestCall, body: Document) -> Answer:
     """Write the document at the path: PUT."""
     id = call.resource.id
-    if "_id" in body and not _is_same_id(body["_id"], id):
+    if "_id" in body and (type(body["_id"]) is not type(id) or body["_id"] != id):
         raise RequestError("_id in content body is different than id in URL")
     body = {"_id": None, **body}  # before the other keys
     body["_id"] = id
@@ -133,16 +133,16 @@ async def condition_of(call: RestCall) -> Condition | None:
 async def explain_miss(call: RestCall, target: Target) -> Answer:
     """Explain why a write found nothing: 404, 409 without `If-Match`, 412 by another header."""
     read = Read(filter=target.filter_without_etag, projection={ETAG: 1}, limit=1)
-    found = await call.read(read)
+    documents = await call.read(read)
     condition = target.condition
-    if not found or condition is None or condition.admits(found[0].get(ETAG)):
+    if not documents or condition is None or condition.admits(documents[0].get(ETAG)):
         raise _missing(call, target.id)
-    if not condition.is_lacking or condition.excludes(found[0].get(ETAG)):
-        return Body(412, headers=etag_headers(found[0]))
+    if not condition.is_lacking or condition.excludes(documents[0].get(ETAG)):
+        return Body(412, headers=etag_headers(documents[0]))
     raise Conflict(
         _DEMANDS[call.request.method],
         hint="GET the document; its ETag is in the header of the answer",
-        headers=etag_headers(found[0]),
+        headers=etag_headers(documents[0]),
     )
 
 
@@ -246,10 +246,6 @@ def check_missing_id(call: RestCall) -> None:
         raise RequestError(f"_id in content body is mandatory for documents with id type {id_type}")
 
 
-def _is_same_id(given: Any, id: Any) -> bool:
-    return type(given) is type(id) and bool(given == id)
-
-
 def _missing(call: RestCall, id: Any) -> NotFound:
     hint = "wm=upsert creates it" if call.request.method in ("PUT", "PATCH", "POST") else None
     return NotFound(f"document {show_id(id)} does not exist", hint=hint)
@@ -284,8 +280,8 @@ async def find_representation(call: RestCall, id: Any) -> Document | None:
     """Return the written document as the caller sees it; None if not requested or denied."""
     if not _is_wanted(call) or (seen := await _check_get(call, id)) is None:
         return None
-    found = await seen.read(Read(filter={"_id": id}, projection=call.parameters.keys, limit=1))
-    return found[0] if found else None
+    documents = await seen.read(Read(filter={"_id": id}, projection=call.parameters.keys, limit=1))
+    return documents[0] if documents else None
 
 
 async def _check_get(call: RestCall, id: Any) -> RestCall | None:
@@ -295,14 +291,14 @@ async def _check_get(call: RestCall, id: Any) -> RestCall | None:
         segments = segments[:-1]
     # Documents whose ids have no path are found in the list.
     path = document_path(segments, id) or encode_path(segments)
-    own = Resource(ResourceType.DOCUMENT, call.db, call.collection, id)
-    return await call.as_get(path, own)
+    resource = Resource(ResourceType.DOCUMENT, call.db, call.collection, id)
+    return await call.as_get(path, resource)
 
 
 def _is_wanted(call: RestCall) -> bool:
     preferences = ",".join(call.request.headers.get_list("prefer")).lower()
     return any(
-        one.replace(" ", "").replace('"', "") == "return=representation"
+        word.replace(" ", "").replace('"', "") == "return=representation"
         for part in preferences.split(",")
-        for one in part.split(";")[:1]
+        for word in part.split(";")[:1]
     )

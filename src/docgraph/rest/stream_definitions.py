@@ -81,7 +81,7 @@ class StreamDefinition:
         """Return the description of the stream for clients: variables and options."""
         described: Document = {
             "uri": self.uri,
-            "variables": [one.describe() for one in find_variables(*self.sources)],
+            "variables": [variable.describe() for variable in find_variables(*self.sources)],
             "snapshot": self.snapshot is not None,
             "before": self.before,
         }
@@ -117,17 +117,20 @@ def _compile(entry: Mapping[str, Any]) -> StreamDefinition:
         raise _invalid(f"{in_stages(first.where)}: {first.what}", error.hint) from None
     for flaw in (*_inspect_condition(condition, "notify_when"), *_inspect_shape(entry, "")):
         raise _invalid(f"{flaw.where}: {flaw.what}", flaw.hint)
-    known = StreamDefinition(
+    conditions, _ = split_leading(stages.source)
+    definition = StreamDefinition(
         str(entry["uri"]),
         stages,
-        constant=_find_constant(stages),
+        constant=tuple(
+            dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators)
+        ),
         snapshot=None if snapshot is None else _compile_snapshot(snapshot),
         before=entry.get("before") is True,
     )
     if condition is None:
-        return known
+        return definition
     ((key, value),) = condition.items()
-    return replace(known, notify_path=_split(key), notify_parameter=value["$var"])
+    return replace(definition, notify_path=_split(key), notify_parameter=value["$var"])
 
 
 def _compile_snapshot(snapshot: Mapping[str, Any]) -> SnapshotDefinition:
@@ -137,12 +140,6 @@ def _compile_snapshot(snapshot: Mapping[str, Any]) -> SnapshotDefinition:
         first = error.flaws[0]
         raise _invalid(f"snapshot.filter.{first.where}: {first.what}", error.hint) from None
     return SnapshotDefinition(filter, snapshot.get("limit"))
-
-
-def _find_constant(stages: Template) -> tuple[Document, ...]:
-    """Return the conditions of the first `$match` stages that contain no variable."""
-    conditions, _ = split_leading(stages.source)
-    return tuple(dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators))
 
 
 def _invalid(what: str, hint: str | None) -> InvalidStream:
@@ -176,13 +173,13 @@ def list_stages(stages: Any, where: str = "stages") -> Iterator[tuple[str, Docum
     """Return every stage of a stream without flaws, optional ones included, with its location."""
     for index, stage in enumerate(stages):
         ((name, body),) = stage.items()
-        here = f"{where}[{index}]"
+        place = f"{where}[{index}]"
         if name != REST.optional:
-            yield here, stage
+            yield place, stage
             continue
         for number, branch in enumerate(body[1:], start=1):
             inner = branch if isinstance(branch, list) else [branch]
-            yield from list_stages(inner, f"{here}.{name}[{number}]")
+            yield from list_stages(inner, f"{place}.{name}[{number}]")
 
 
 def _inspect_identity(stages: Any, place: str) -> Iterator[Flaw]:
@@ -194,8 +191,8 @@ def _inspect_identity(stages: Any, place: str) -> Iterator[Flaw]:
 
 def _removes_identity(stage: Document) -> bool:
     return any(
-        one.path == "_id" and (one.operator != "$project" or one.operand in (0, False))
-        for one in read_stage(stage)
+        change.path == "_id" and (change.operator != "$project" or change.operand in (0, False))
+        for change in read_stage(stage)
     )
 
 

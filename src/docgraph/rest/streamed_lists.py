@@ -160,18 +160,18 @@ def build_table(cells: CsvCells, keys: Mapping[str, Any] | None, shown: Shown | 
         path.removesuffix(".$") for path, value in paths.items() if value or isinstance(value, dict)
     ]
     return NamedColumns(
-        cells, [one for one in named if not (shown and is_hidden_whole(one, shown))]
+        cells, [path for path in named if not (shown and is_hidden_whole(path, shown))]
     )
 
 
 def _find_paths(keys: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return the paths of a projection, which may be nested: `{"a": {"b": 1}}` is `a.b`."""
-    found: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
     for key, value in keys.items():
         path = f"{prefix}{key}"
         is_nested = isinstance(value, dict) and not any(name[:1] == "$" for name in value)
-        found |= _find_paths(value, f"{path}.") if is_nested else {path: value}
-    return found
+        paths |= _find_paths(value, f"{path}.") if is_nested else {path: value}
+    return paths
 
 
 def _is_included(value: Any) -> bool:
@@ -250,14 +250,14 @@ class JsonList:
             return None
 
     async def _open(self, documents: list[Any]) -> list[Document]:
-        raw = [one for one in documents if type(one) is bytes]
+        raw = [document for document in documents if type(document) is bytes]
         if not raw:
             return documents
         decoded = await self._decode(raw)
         if len(raw) == len(documents):
             return decoded
-        found = iter(decoded)
-        return [next(found) if type(one) is bytes else one for one in documents]
+        remaining = iter(decoded)
+        return [next(remaining) if type(document) is bytes else document for document in documents]
 
     def render(self) -> bytes:
         """Return the JSON and release its parts."""

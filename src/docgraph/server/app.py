@@ -183,8 +183,8 @@ class Docgraph:
     def _build_pipeline(self, limiter: Limiter | None) -> Pipeline:
         services = self.plugins.of_kind(Kind.SERVICE)
         interceptors: dict[Point, list[Interceptor]] = {point: [] for point in Point}
-        for one in self.plugins.of_kind(Kind.INTERCEPTOR):
-            interceptors[one.point].append(one)
+        for interceptor in self.plugins.of_kind(Kind.INTERCEPTOR):
+            interceptors[interceptor.point].append(interceptor)
         config = self._prepared.config
         core, options = config.get(Core), config.get(ConnectionOptions)
         measure, most = partial(read_room, core.workers), options.max_answer_bytes
@@ -226,9 +226,9 @@ class Docgraph:
         self, routes: Sequence[Route], authenticator: AuthenticateStage
     ) -> Route | None:
         """Return the front page, unless a plugin provides one."""
-        if any(not one.prefix and one.service.name != Mongo.section_name for one in routes):
+        if any(not route.prefix and route.service.name != Mongo.section_name for route in routes):
             return None
-        paths = {one.service.name: one.prefix for one in routes}
+        paths = {route.service.name: route.prefix for route in routes}
         access = None
         if "graphql" in paths:
             values = self.plugins.values
@@ -274,9 +274,9 @@ class Docgraph:
         for warning in self._prepared.config.warnings:
             hint = warning.hint or ""
             emit(ConfigWarning(warning.origin, warning.path, warning.message, hint))
-        for one in self._prepared.found:
-            if is_enabled(one, self._prepared.config.sections):
-                emit(PluginLoaded(one.name, one.plugin.kind, one.origin))
+        for plugin in self._prepared.found:
+            if is_enabled(plugin, self._prepared.config.sections):
+                emit(PluginLoaded(plugin.name, plugin.plugin.kind, plugin.origin))
 
 
 def parse_content(body: bytes, content_type: str) -> Any:

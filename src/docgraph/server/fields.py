@@ -76,8 +76,8 @@ class RequestIds:
         if not self._prefixes:
             id = os.urandom(_ID_BYTES).hex()
             return id, [_OWN_LINE % id.encode()]
-        found = {n: v for n, v in headers if n in self._prefixes and _SAFE.fullmatch(v)}
-        echoed = [name for name in self._prefixes if name in found]
-        id = found[echoed[0]].decode("ascii") if echoed else self.generate()
-        lines = [b"%s%s\r\n" % (self._prefixes[n], found[n]) for n in echoed if n != _OWN]
+        traced = {n: v for n, v in headers if n in self._prefixes and _SAFE.fullmatch(v)}
+        echoed = [name for name in self._prefixes if name in traced]
+        id = traced[echoed[0]].decode("ascii") if echoed else self.generate()
+        lines = [b"%s%s\r\n" % (self._prefixes[n], traced[n]) for n in echoed if n != _OWN]
         return id, [_OWN_LINE % id.encode(), *lines]

@@ -72,7 +72,7 @@ def build_refusal_page(
     """Render the answer `body` as a page, with a link to `console` if that helps."""
     title = f"{body.status} {phrase_of(body.status)}".strip()
     content = "".join(_render(error, exchange, body.status, console))
-    headers = [one for one in body.headers if one[0].lower() not in _OURS]
+    headers = [header for header in body.headers if header[0].lower() not in _OURS]
     return replace(
         body,
         content=STYLE.render(title, content),
@@ -95,19 +95,15 @@ def _render(
         if asks_for_password(error):
             yield f"<p>{link('', 'Log in')}</p>"  # the same URL again: the browser asks
     elif isinstance(error, Forbidden):
-        yield from _render_denial(exchange)
+        if exchange.account is None:
+            yield "<p>This is not allowed.</p>"
+        else:
+            yield f"<p>You are logged in as {code(exchange.account.name)}, who may not do this.</p>"
+            yield "<p>The administrator of this server can find the reason with</p>"
+            yield f"<pre>{escape(_explaining_command(exchange))}</pre>"
     else:
         yield from _render_reason(error, exchange, console)
     yield f"<p>{link('/', 'Front page')}</p>"
-
-
-def _render_denial(exchange: Exchange) -> Iterator[str]:
-    if exchange.account is None:
-        yield "<p>This is not allowed.</p>"
-        return
-    yield f"<p>You are logged in as {code(exchange.account.name)}, who may not do this.</p>"
-    yield "<p>The administrator of this server can find the reason with</p>"
-    yield f"<pre>{escape(_explaining_command(exchange))}</pre>"
 
 
 def _explaining_command(exchange: Exchange) -> str:
@@ -220,13 +216,13 @@ class FrontPage(Service):
     async def _list_apps(self, access: AppAccess, exchange: Exchange) -> str:
         heading = "<h2>Apps</h2>"
         try:
-            found, has_more = await find_visible_apps(access, exchange)
+            visible, has_more = await find_visible_apps(access, exchange)
         except StoreError:
             return f"{heading}<p>They are not known now, because of the database.</p>"
-        if not found:
+        if not visible:
             return f"{heading}<p>There is none that you may ask.</p>"
         rest = "<p>There are more.</p>" if has_more else ""
-        return f"{heading}<ul>{''.join(map(self._render_app, found))}</ul>{rest}"
+        return f"{heading}<ul>{''.join(map(self._render_app, visible))}</ul>{rest}"
 
     def _render_app(self, entry: StoredDefinition) -> str:
         path = encode_path((*self._apps_at, *entry.uri.split("/")))

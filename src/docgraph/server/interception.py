@@ -35,8 +35,11 @@ class Interception:
 
     def __init__(self, interceptors: Mapping[Point, Sequence[Interceptor]]) -> None:
         self._interceptors = {
-            point: [(one, getattr(one, "only_with_attribute", None)) for one in found]
-            for point, found in interceptors.items()
+            point: [
+                (interceptor, getattr(interceptor, "only_with_attribute", None))
+                for interceptor in members
+            ]
+            for point, members in interceptors.items()
         }
         self.changes_responses = bool(interceptors[Point.RESPONSE])
 
@@ -153,10 +156,10 @@ def check_answer(answer: object, giver: Plugin) -> Answer:
 
 
 def _are_pairs(headers: Iterable[object]) -> bool:
-    for one in headers:
-        if type(one) is not tuple or len(one) != len(_PAIR):
+    for header in headers:
+        if type(header) is not tuple or len(header) != len(_PAIR):
             return False
-        if type(one[0]) is not str or type(one[1]) is not str:
+        if type(header[0]) is not str or type(header[1]) is not str:
             return False
     return True
 

@@ -81,10 +81,10 @@ def load_tree(sources: ConfigSources) -> ConfigTree:
 
 def prepare(tree: ConfigTree, builtin: Sequence[type[Plugin]] = BUILTIN) -> LoadedConfiguration:
     """Find the plugins, which declare their own sections, and decode every section strictly."""
-    found = find_plugins(tree, builtin)
-    unavailable = tuple(_find_unavailable(tree, {one.name for one in found}))
+    plugins = find_plugins(tree, builtin)
+    unavailable = tuple(_find_unavailable(tree, {plugin.name for plugin in plugins}))
     tree = replace(tree, problems=(*tree.problems, *unavailable))
-    return LoadedConfiguration(tree, decode(tree, sections_of(found)), found)
+    return LoadedConfiguration(tree, decode(tree, sections_of(plugins)), plugins)
 
 
 def list_changed(prepared: LoadedConfiguration, tree: ConfigTree) -> list[str]:
@@ -107,13 +107,13 @@ def find_plugins(
 
 def sections_of(found: Sequence[FoundPlugin]) -> dict[str, type[Section]]:
     """Return every section: ours, and those that plugins declare."""
-    own = {one.name: one.section for one in found if one.name not in SECTIONS}
-    return {**SECTIONS, **own}
+    declared = {plugin.name: plugin.section for plugin in found if plugin.name not in SECTIONS}
+    return {**SECTIONS, **declared}
 
 
 def require_allower(prepared: LoadedConfiguration) -> None:
     """Reject a configuration without an allower: it would deny every request."""
-    if any(_is_allower(one, prepared) for one in prepared.found):
+    if any(_is_allower(plugin, prepared) for plugin in prepared.found):
         return
     raise ConfigError(
         [
@@ -127,19 +127,19 @@ def require_allower(prepared: LoadedConfiguration) -> None:
     )
 
 
-def _is_allower(one: FoundPlugin, prepared: LoadedConfiguration) -> bool:
+def _is_allower(plugin: FoundPlugin, prepared: LoadedConfiguration) -> bool:
     """Return whether a plugin is an allower; the registry is if a plugin may register with it.
 
     The one for lists of streams allows nothing by itself.
     """
-    if one.plugin is StreamListAllower:
+    if plugin.plugin is StreamListAllower:
         return False
-    if one.plugin is ACLRegistryAllower and all(x.plugin in BUILTIN for x in prepared.found):
+    if plugin.plugin is ACLRegistryAllower and all(x.plugin in BUILTIN for x in prepared.found):
         return False
     return (
-        one.plugin.kind is Kind.AUTHORIZER
-        and getattr(one.plugin, "role", None) is AuthorizerRole.ALLOWER
-        and is_enabled(one, prepared.config.sections)
+        plugin.plugin.kind is Kind.AUTHORIZER
+        and getattr(plugin.plugin, "role", None) is AuthorizerRole.ALLOWER
+        and is_enabled(plugin, prepared.config.sections)
     )
 
 
@@ -228,11 +228,11 @@ def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     """
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
-    own = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
-    noted = dict.fromkeys(right.db for right in own)
+    rights = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+    noted = dict.fromkeys(right.db for right in rights)
     if config.get(Mongo).enabled:
         noted[apps.db] = None  # the version of data that the REST API caches
-    return (*own, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
+    return (*rights, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
 
 
 def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:

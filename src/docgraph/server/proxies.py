@@ -38,16 +38,7 @@ class TrustedProxies:
         claimed = headers.get_list("x-forwarded-proto")
         if claimed:
             scheme = _SCHEMES.get(claimed[-1].strip().lower(), scheme)
-        return self._find_caller(headers) or peer, scheme
-
-    def find_host(self, peer: Address | None, headers: Headers) -> str | None:
-        """Return the host that the first proxy received, if a trusted one reports it."""
-        if not self or peer is None or not self.trusts(peer[0]):
-            return None
-        return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
-
-    def _find_caller(self, headers: Headers) -> Address | None:
-        """Return the right-most hop that is not trusted; clients can forge those left of it."""
+        # The right-most hop that is not trusted; clients can forge those left of it.
         hops = [hop for field in headers.get_list("x-forwarded-for") for hop in field.split(",")]
         caller = None
         for hop in reversed(hops):
@@ -57,7 +48,13 @@ class TrustedProxies:
             caller = (address, 0)
             if not self.trusts(address):
                 break
-        return caller
+        return caller or peer, scheme
+
+    def find_host(self, peer: Address | None, headers: Headers) -> str | None:
+        """Return the host that the first proxy received, if a trusted one reports it."""
+        if not self or peer is None or not self.trusts(peer[0]):
+            return None
+        return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
 
     def _contains(self, address: str) -> bool:
         if address == UNIX:

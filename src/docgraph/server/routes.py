@@ -88,13 +88,13 @@ def bind(service: Service, config: object) -> Route:
 
 def bind_all(services: Iterable[Service], sections: Mapping[str, object]) -> list[Route]:
     """Bind all services to their paths; the apps know their page in the console."""
-    routes = [bind(one, sections.get(one.name)) for one in services]
-    console = next((one.prefix for one in routes if one.service.name == "console"), None)
+    routes = [bind(service, sections.get(service.name)) for service in services]
+    console = next((route.prefix for route in routes if route.service.name == "console"), None)
     if console is None:
         return routes
     return [
-        replace(one, console=(*console, "ask")) if one.service.name == "graphql" else one
-        for one in routes
+        replace(route, console=(*console, "ask")) if route.service.name == "graphql" else route
+        for route in routes
     ]
 
 

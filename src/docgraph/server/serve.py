@@ -55,9 +55,9 @@ async def serve(exchange: Exchange, route: Route | None) -> Answer:
     """Run stage 6: methods that are the same for every service, then the service itself."""
     if route is None:
         raise NotFound("nothing is served at this path")
-    method, own = exchange.request.method, route.service.allowed_methods(exchange)
-    if method == "OPTIONS" or method not in own:
-        allowed = _complete(own)
+    method, methods = exchange.request.method, route.service.allowed_methods(exchange)
+    if method == "OPTIONS" or method not in methods:
+        allowed = _complete(methods)
         if method == "OPTIONS":
             own_headers = getattr(route.service, "accepted_headers", ())
             preflight = preflight_headers(allowed, own_headers)
@@ -100,11 +100,11 @@ def render(
     else:
         error = hide_error(error, exchange)
     exchange.error = _release(error).code
-    own = route.service.render_error(error) if route else None
-    if route is not None and own is not None:
-        check_answer(own, route.service)
+    body = route.service.render_error(error) if route else None
+    if route is not None and body is not None:
+        check_answer(body, route.service)
     page = None if route is None else route.find_page(exchange.request)
-    return render_refusal(error, exchange, own, page)
+    return render_refusal(error, exchange, body, page)
 
 
 def _report(error: DocgraphError, exchange: Exchange) -> None:

@@ -167,15 +167,15 @@ class ServerSettings:
 
 def list_addresses(settings: ServerSettings) -> list[str]:
     """Return the addresses that the server will listen on, as configured."""
-    found = []
+    addresses = []
     http, https = settings.http_listener, settings.https_listener
     if http.enabled and http.port is not None:
-        found.append(f"http on port {http.port} of {http.host}")
+        addresses.append(f"http on port {http.port} of {http.host}")
     if https.enabled:
-        found.append(f"https on port {https.port} of {https.host}")
+        addresses.append(f"https on port {https.port} of {https.host}")
     if http.enabled and http.socket is not None:
-        found.append(f"http at unix:{http.socket}")
-    return found
+        addresses.append(f"http at unix:{http.socket}")
+    return addresses
 
 
 def _pick(sections: Mapping[str, Section], kind: type[_S]) -> _S:

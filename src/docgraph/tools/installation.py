@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from docgraph.access.explain_decision import ExplainedRequest
-from docgraph.access.rule_warnings import find_namespaces
-from docgraph.access.rule_warnings import find_row_filters as find_filters
+from docgraph.access.rule_filters import find_row_filters as find_filters
 from docgraph.access.sections import DbAclAuthorizer, FileAclAuthorizer
+from docgraph.access.service_comparison import find_namespaces
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.authoring.author_tool import OwnPlaces
 from docgraph.cli.application import open_application, run_at_database, work_on

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.access.rule_warnings import Comparison
+from docgraph.access.service_comparison import Comparison
 from docgraph.access.view_rules import ViewWarning
 from docgraph.exchange import Deadline
 from docgraph.exchange.errors import Overloaded, QueryError, StoreError

@@ -6,7 +6,7 @@ import pytest
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization, FullAuthorizer, decide
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
-from docgraph.exchange import Account, Exchange, Request, StartupError
+from docgraph.exchange import Account, DataRequest, Exchange, Request, StartupError
 from docgraph.exchange.errors import (
     Overloaded,
     RequestError,
@@ -145,6 +145,35 @@ async def test_one_authorizer_that_demands_a_login_suffices(demanded: tuple[bool
 async def test_a_login_that_nobody_demands_is_not_demanded() -> None:
     authorization = Authorization([DemandingVetoer(False), allower(True, requires=False)])
     assert (await authorization.find_approval(make_exchange(), secured=True)).allowed
+
+
+async def test_an_authorizer_is_not_asked_while_what_it_decides_by_is_empty() -> None:
+    """The list may grow: from then on it decides."""
+    denying, demanding, approving = vetoer(False), DemandingVetoer(True), allower(True)
+    lists: list[list[str]] = [[], [], []]
+    denying.decides_by, approving.decides_by = lists[0], lists[2]
+    demanding.demands_by = lists[1]  # type: ignore[attr-defined]
+    authorization = Authorization([denying, demanding, approving])
+
+    assert await authorization.find_veto(make_exchange(ADA)) is None
+    assert not await authorization.demands_login(make_exchange())
+    assert not (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
+    for grown in lists:
+        grown.append("something")
+    assert await authorization.find_veto(make_exchange(ADA)) is not None
+    assert await authorization.demands_login(make_exchange())
+    assert (await authorization.find_approval(make_exchange(ADA), secured=True)).allowed
+
+
+async def test_a_vetoer_of_rest_requests_sees_no_others() -> None:
+    denying = vetoer(False)
+    denying.only_data = True
+    authorization = Authorization([denying, allower(True)])
+    exchange = make_exchange(ADA)
+
+    assert await authorization.find_veto(exchange) is None
+    exchange.parsed = DataRequest()
+    assert await authorization.find_veto(exchange) is not None
 
 
 async def test_an_allower_may_admit_anonymous_callers() -> None:

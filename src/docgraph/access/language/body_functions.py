@@ -68,7 +68,7 @@ def _build_contains(arguments: FunctionArguments) -> Test:
     def contains(changes: WrittenChanges, key: FieldPath) -> bool:
         return _decide(
             holds=changes.contains(key),
-            fails=not any(one.may_touch(key) for one in changes.written),
+            fails=not any(change.may_touch(key) for change in changes.written),
         )
 
     def test(changes: WrittenChanges) -> bool:
@@ -83,8 +83,8 @@ def _build_blacklist(arguments: FunctionArguments) -> Test:
     def test(changes: WrittenChanges) -> bool:
         written = changes.written
         return _decide(
-            holds=not any(one.may_touch(key) for one in written for key in keys),
-            fails=any(one.is_within(key) for one in written for key in keys),
+            holds=not any(change.may_touch(key) for change in written for key in keys),
+            fails=any(change.is_within(key) for change in written for key in keys),
         )
 
     return _on_changes(test)
@@ -94,8 +94,12 @@ def _build_whitelist(arguments: FunctionArguments) -> Test:
     keys = [split_key(key) for key in arguments.texts.get("keys", ())]
 
     def test(changes: WrittenChanges) -> bool:
-        outside = [one for one in changes.written if not any(one.is_within(key) for key in keys)]
-        certain = any(all(one.is_outside(key) for key in keys) for one in outside if one.is_exact)
+        outside = [
+            change for change in changes.written if not any(change.is_within(key) for key in keys)
+        ]
+        certain = any(
+            all(change.is_outside(key) for key in keys) for change in outside if change.is_exact
+        )
         return _decide(holds=not outside, fails=certain)
 
     return _on_changes(test)
@@ -109,7 +113,7 @@ def _build_equals(arguments: FunctionArguments) -> Test:
 
 def _build_array_contains(arguments: FunctionArguments) -> Test:
     def test(value: Any, expected: list[Any]) -> bool:
-        return isinstance(value, list) and all(_has(value, one) for one in expected)
+        return isinstance(value, list) and all(_has(value, item) for item in expected)
 
     return _on_property(arguments, test, "values")
 

@@ -41,8 +41,8 @@ class Reach:
     methods: frozenset[str] | None = None
 
     def __and__(self, other: Reach) -> Reach:
-        inside = {one for one in self.prefixes if _begins(other.prefixes, one)}
-        inside |= {one for one in other.prefixes if _begins(self.prefixes, one)}
+        inside = {prefix for prefix in self.prefixes if _begins(other.prefixes, prefix)}
+        inside |= {prefix for prefix in other.prefixes if _begins(self.prefixes, prefix)}
         return reach_of(inside, _intersect(self.methods, other.methods))
 
     def __or__(self, other: Reach) -> Reach:
@@ -61,7 +61,7 @@ def reach_of(prefixes: Iterable[Segments], methods: frozenset[str] | None = None
         return NOWHERE
     if len(given) > _MAX_PREFIXES:
         return Reach(_ROOT, methods)
-    outer = frozenset(one for one in given if not _begins(given, one[:-1]) or not one)
+    outer = frozenset(prefix for prefix in given if not _begins(given, prefix[:-1]) or not prefix)
     return Reach(outer, methods)
 
 
@@ -129,7 +129,7 @@ def _find_path(view: RequestView) -> str:
 
 def path_of(view: RequestView) -> Text:
     """Return the path as text, with slashes inside a segment distinct from separators."""
-    quoted = (one.replace("%", "%25").replace("/", "%2F") for one in view.segments)
+    quoted = (segment.replace("%", "%25").replace("/", "%2F") for segment in view.segments)
     return Text("/" + "/".join(quoted))
 
 

@@ -82,7 +82,7 @@ def _build_path(arguments: FunctionArguments) -> Test:
         wanted = frozenset(map(split_path, arguments.texts["path"]))
         return lambda view: view.segments in wanted
     values = arguments.values["path"]
-    return lambda view: any(view.segments == _read_path(one(view)) for one in values)
+    return lambda view: any(view.segments == _read_path(value(view)) for value in values)
 
 
 def _read_path(value: Any) -> Segments:
@@ -96,7 +96,7 @@ def _build_prefix(arguments: FunctionArguments) -> Test:
         values = arguments.values["path"]
 
         def test_values(view: RequestView) -> bool:
-            return any(_starts(view, _read_path(one(view))) for one in values)
+            return any(_starts(view, _read_path(value(view))) for value in values)
 
         return test_values
     prefixes = [split_path(text) for text in arguments.texts["path"]]

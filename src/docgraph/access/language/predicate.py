@@ -82,7 +82,7 @@ def compile_call(call: PredicateCall, scope: FunctionScope) -> EvaluateRequest:
     if word is None:
         raise PredicateError(call.column, f"unknown predicate {call.name}{_suggest(call.name)}")
     given = bind_arguments(call, word.parameters, place_in_order)
-    fixed = {one.name for one in word.parameters if one.is_fixed}
+    fixed = {parameter.name for parameter in word.parameters if parameter.is_fixed}
     try:
         values = {
             name: tuple(map(scope.read, texts))
@@ -204,8 +204,8 @@ def _blame(node: Node, wanted: bool, truths: Mapping[int, Truth], text: str) -> 
             condition = text[node.column - 1 : node.end]
             return [Failure(condition if wanted else f"not {condition}", node.column, truth)]
         case All(parts) | AnyOf(parts):
-            found = [_blame(part, wanted, truths, text) for part in parts]
+            failures = [_blame(part, wanted, truths, text) for part in parts]
             # One part suffices for an `or` to be true, and for an `and` to be false.
-            if isinstance(node, AnyOf) is wanted and not all(found):
+            if isinstance(node, AnyOf) is wanted and not all(failures):
                 return []
-            return [one for some in found for one in some]
+            return [failure for some in failures for failure in some]

@@ -75,19 +75,19 @@ def _build_contains(arguments: FunctionArguments) -> Test:
     (value,), wanted = arguments.values["value"], arguments.values["search"]
 
     def test(view: RequestView) -> bool:
-        found = value(view)
+        container = value(view)
         searched = [item for one in wanted for item in items_of(one(view))]
-        if isinstance(found, list):
-            return is_any_equal(found, searched)
-        return any([_is_part(one, found) for one in searched])
+        if isinstance(container, list):
+            return is_any_equal(container, searched)
+        return any([_is_part(one, container) for one in searched])
 
     return test
 
 
 def _is_part(part: Any, whole: Any) -> bool:
     """Return whether a text is in another one; non-texts count as texts next to a `Text` only."""
-    for one, other in ((part, whole), (whole, part)):
-        if not isinstance(one, str) and not isinstance(other, Text):
+    for left, other in ((part, whole), (whole, part)):
+        if not isinstance(left, str) and not isinstance(other, Text):
             raise NoValue("no text")
     return text_of(part) in text_of(whole)
 
@@ -128,7 +128,7 @@ def _build_regex(arguments: FunctionArguments) -> Test:
             raise NoValue(str(error)) from None
         if groups is None:
             return False
-        view.bind({str(n): one for n, one in enumerate(groups) if one is not None})
+        view.bind({str(n): group for n, group in enumerate(groups) if group is not None})
         return True
 
     return test

@@ -142,8 +142,10 @@ class RequestView:
         for name in sorted(names):
             if name not in self._known:
                 await self.supply(name)
-        known = {name: self._known[name] for name in names}
-        return Variables({name: UNBOUND if one is _UNKNOWN else one for name, one in known.items()})
+        values = {name: self._known[name] for name in names}
+        return Variables(
+            {name: UNBOUND if value is _UNKNOWN else value for name, value in values.items()}
+        )
 
     async def _find(self, name: str) -> Any:
         if name == _BODY:
@@ -159,8 +161,8 @@ class RequestView:
             if head == "filter" and not self._uses_filter():
                 return UNBOUND
         failed: set[str] = set()
-        found = await self._resolvers.resolve_all([name], self.exchange, failed)
-        value = found[name]
+        values = await self._resolvers.resolve_all([name], self.exchange, failed)
+        value = values[name]
         if name in failed:
             return _UNKNOWN
         return value() if callable(value) else value
@@ -184,7 +186,7 @@ class RequestView:
         first, *rest = path
         stored = changes.find((first,))
         if not stored.found:
-            touched = any(one.may_touch((first,)) for one in changes.written)
+            touched = any(change.may_touch((first,)) for change in changes.written)
             return _UNKNOWN if touched else UNBOUND
         values = [get_value(value, tuple(rest)) for value in stored.found]
         is_one = stored.is_everywhere and all(value == values[0] for value in values)
@@ -234,7 +236,9 @@ class WrittenChanges:
         is_pipeline = method == "PATCH" and isinstance(body, list)
         parts = body if isinstance(body, list) else [body]
         filters = _list_filters(method, request) if request is not None else []
-        seeds = (one for filter in filters for one in read_filter(filter) if one.path != "_id")
+        seeds = (
+            change for filter in filters for change in read_filter(filter) if change.path != "_id"
+        )
         read_part = read_stage if is_pipeline else read_body
         self.body = body
         self.effects = WriteEffects(map(read_part, parts), seeds, is_pipeline=is_pipeline)

@@ -209,19 +209,19 @@ class DatabaseRealm(Authenticator):
 
     async def find(self, user: str) -> Account | None:
         """Return the current account without checking a password, for renewing a token."""
-        found = await self._find(user)
-        return found.account if found is not None else None
+        stored = await self._find(user)
+        return stored.account if stored is not None else None
 
     async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
         """Return HA1 in hex, if it is stored or can be computed from a plaintext password."""
-        found = await self._find(user)
-        if found is None:
+        stored = await self._find(user)
+        if stored is None:
             return None
-        if found.ha1 is not None:
-            return found.find_ha1(algorithm)
-        if self.config.bcrypt_hashed_password or not found.password:
+        if stored.ha1 is not None:
+            return stored.find_ha1(algorithm)
+        if self.config.bcrypt_hashed_password or not stored.password:
             return None
-        return build_ha1(algorithm, user, realm, found.password)
+        return build_ha1(algorithm, user, realm, stored.password)
 
     async def _find(self, name: str) -> User | None:
         if encode_text(name) is None:
@@ -239,10 +239,10 @@ class DatabaseRealm(Authenticator):
 
     async def _load(self, name: str) -> User:
         # Raised, not returned, so that it is not cached: invented names must not evict users.
-        found = await self._find_user(name)
-        if found is None:
+        stored = await self._find_user(name)
+        if stored is None:
             raise _UnknownUserError
-        return found
+        return stored
 
     async def _find_user(self, name: str) -> User | None:
         """Return the one user of that name; two users of one name count as none (ambiguous)."""
@@ -258,9 +258,9 @@ class DatabaseRealm(Authenticator):
         except TimeLimitExceeded as error:
             # It is not the caller's query that took too long.
             raise StoreUnavailable("the users could not be read in time") from error
-        found = self.reader.read(name, documents[0]) if len(documents) == 1 else None
-        self.passwords.record(found.password if found is not None else None)
-        return found
+        stored = self.reader.read(name, documents[0]) if len(documents) == 1 else None
+        self.passwords.record(stored.password if stored is not None else None)
+        return stored
 
     async def _watch(self) -> None:
         """Evict users from the cache when other instances or programs write to the collection."""

@@ -62,21 +62,21 @@ class FileRealm(Authenticator):
 
     async def verify(self, user: str, password: str) -> Account | None:
         """Return the account, or None; an unknown user and a wrong password take the same time."""
-        found = self._users.get(user)
-        is_right = are_equal(password, found.password if found is not None else None)
-        return found.account if is_right and found is not None else None
+        entry = self._users.get(user)
+        is_right = are_equal(password, entry.password if entry is not None else None)
+        return entry.account if is_right and entry is not None else None
 
     async def find(self, user: str) -> Account | None:
         """Return the account without checking a password, for renewing a token."""
-        found = self._users.get(user)
-        return found.account if found is not None else None
+        entry = self._users.get(user)
+        return entry.account if entry is not None else None
 
     async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
         """Return HA1 in hex."""
-        found = self._users.get(user)
-        if found is None or not found.password:
+        entry = self._users.get(user)
+        if entry is None or not entry.password:
             return None
-        return build_ha1(algorithm, user, realm, found.password)
+        return build_ha1(algorithm, user, realm, entry.password)
 
 
 def load_users(config: FileRealmAuthenticator) -> dict[str, FileUser]:
@@ -96,11 +96,15 @@ def read_users(node: ConfigNode, path: str) -> dict[str, FileUser]:
     problems: list[Problem] = []
     for number, entry in enumerate(node.value, 1):
         place = f"{path}[{number}]"
-        found = list(_find_mistakes(entry, place))
-        if found:
-            problems += found
+        mistakes = list(_find_mistakes(entry, place))
+        if mistakes:
+            problems += mistakes
             continue
-        user = _build_user(entry)
+        plain: dict[str, Any] = to_plain(entry)
+        password = plain.pop("password")
+        roles: Sequence[str] = plain.setdefault("roles", [])
+        account = Account(plain["userid"], tuple(dict.fromkeys(roles)), plain, "file")
+        user = FileUser(account, password, str(entry.origin))
         first = users.setdefault(user.account.name, user)
         if first is not user:
             message = f"a second user with the id {user.account.name!r}"
@@ -129,18 +133,8 @@ def _find_mistakes(entry: ConfigNode, path: str) -> Iterator[Problem]:
         hint = "write it in quotes"
         yield Problem(str(password.place), f"{path}/password", "expected text", hint)
     roles = entry.value.get("roles")
-    if roles is not None and not _are_texts(roles):
+    if roles is not None and not (
+        isinstance(roles.value, tuple) and all(isinstance(role.value, str) for role in roles.value)
+    ):
         hint = "write them like [admin, user]"
         yield Problem(str(roles.place), f"{path}/roles", "expected a list of texts", hint)
-
-
-def _are_texts(node: ConfigNode) -> bool:
-    return isinstance(node.value, tuple) and all(isinstance(one.value, str) for one in node.value)
-
-
-def _build_user(entry: ConfigNode) -> FileUser:
-    plain: dict[str, Any] = to_plain(entry)
-    password = plain.pop("password")
-    roles: Sequence[str] = plain.setdefault("roles", [])
-    account = Account(plain["userid"], tuple(dict.fromkeys(roles)), plain, "file")
-    return FileUser(account, password, str(entry.origin))

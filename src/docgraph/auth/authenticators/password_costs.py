@@ -52,7 +52,7 @@ class PasswordCosts(Initializer):
             return
         password = f"${realm.config.prop_password}"
         is_text = {"$eq": [{"$type": password}, "string"]}  # an array of texts matches, too
-        found = await self._store.reads.aggregate(
+        costs = await self._store.reads.aggregate(
             realm.config.users_db,
             realm.config.users_collection,
             [
@@ -64,7 +64,7 @@ class PasswordCosts(Initializer):
             deadline=Deadline.after_ms(_SCAN_MS),
             reveal=realm.keys,
         )
-        for group in found:
+        for group in costs:
             realm.passwords.record(group["one"])
 
 
@@ -74,7 +74,7 @@ async def find_too_expensive(store: Store, realm: DatabaseRealm, limit: int) -> 
     if not section.bcrypt_hashed_password:
         return []
     above = "|".join(f"{cost:02}" for cost in range(MAX_COST + 1, _COSTS))
-    found = await store.reads.find(
+    documents = await store.reads.find(
         section.users_db,
         section.users_collection,
         {section.prop_password: {"$regex": rf"{_HASH}({above})\$"}},
@@ -83,4 +83,4 @@ async def find_too_expensive(store: Store, realm: DatabaseRealm, limit: int) -> 
         deadline=Deadline.after_ms(_SCAN_MS),
         reveal=realm.keys,
     )
-    return [str(find_value(document, section.prop_id)) for document in found]
+    return [str(find_value(document, section.prop_id)) for document in documents]

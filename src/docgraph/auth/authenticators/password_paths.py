@@ -56,7 +56,7 @@ class NewPassword:
 def find_passwords(write: Write, resource: Resource, names: Properties) -> list[NewPassword]:
     """Return every password that the write sets; raises `RequestError` for other operations."""
     addressed = _find_addressed(write, resource, names) if len(write.documents) <= 1 else None
-    found: list[NewPassword] = []
+    passwords: list[NewPassword] = []
     for index, changes in enumerate(effects_of(write).parts):
         document = write.documents[index] if index < len(write.documents) else {}
         for change in changes:
@@ -64,8 +64,8 @@ def find_passwords(write: Write, resource: Resource, names: Properties) -> list[
                 user = find_value(document, names.id)
                 user = user if isinstance(user, str) else addressed
                 text = _check_text(change.operand)
-                found.append(NewPassword(text, user, index, change.operator or None))
-    return found
+                passwords.append(NewPassword(text, user, index, change.operator or None))
+    return passwords
 
 
 def put_passwords(
@@ -75,8 +75,8 @@ def put_passwords(
     if write.update is not None:
         return replace(write, update=_put_in_operators(write.update, found, stored, names))
     documents = list(write.documents)
-    for one, properties in zip(found, stored, strict=True):
-        documents[one.index] = {**documents[one.index], **properties}
+    for password, properties in zip(found, stored, strict=True):
+        documents[password.index] = {**documents[password.index], **properties}
     return replace(write, documents=tuple(documents))
 
 
@@ -131,12 +131,15 @@ def _check_derived(ha1: Any, password: Any) -> None:
 
 
 def _put_in_operators(
-    update: Document, found: Sequence[NewPassword], stored: Sequence[Document], names: Properties
+    update: Document,
+    passwords: Sequence[NewPassword],
+    stored: Sequence[Document],
+    names: Properties,
 ) -> Document:
     update = dict(update)
-    for one, properties in zip(found, stored, strict=True):
-        if one.operator is not None:
-            update[one.operator] = {**update[one.operator], **properties}
+    for password, properties in zip(passwords, stored, strict=True):
+        if password.operator is not None:
+            update[password.operator] = {**update[password.operator], **properties}
     taken_away = update.get("$unset")
     if names.ha1 and isinstance(taken_away, Mapping) and names.password in taken_away:
         update["$unset"] = {**taken_away, names.ha1: ""}
@@ -148,7 +151,7 @@ def _find_addressed(write: Write, resource: Resource, names: Properties) -> str 
     candidates = [write.filter.get(names.id)]
     if names.id == "_id":
         candidates.append(resource.id)
-    return next((one for one in candidates if isinstance(one, str)), None)
+    return next((candidate for candidate in candidates if isinstance(candidate, str)), None)
 
 
 def _overlaps(path: str, other: str) -> bool:

@@ -95,49 +95,46 @@ class PasswordHasher(_OnUsers):
     ) -> Write:
         """Check all passwords before the first one is hashed."""
         names = self.names
-        found = find_passwords(write, resource, names)
+        passwords = find_passwords(write, resource, names)
         several = len(write.documents) > 1
-        for one in found:
-            await self._check_strength(one, several)
+        for password in passwords:
+            if self.realm.strength is not None and password.text is not None:
+                place = f" in user document at index {password.index}" if several else ""
+                words = [password.user] if password.user else []
+                await self.realm.strength.check(password.text, words=words, place=place)
         # One by one: a write of many users must not block the lane for logins.
         # Each write has its own salts, and reuses them in a retry of its transaction.
         transaction = transaction_of(exchange)
         kept = {} if transaction is None else transaction.kept
-        stored = [await self._prepare(one, kept, id(exchange)) for one in found]
+        stored = [await self._prepare(one, kept, id(exchange)) for one in passwords]
         for document in write.documents:
             given = document.get(names.password)
             self.realm.passwords.record(given if isinstance(given, Hashed) else None)
-        return put_passwords(write, found, stored, names)
+        return put_passwords(write, passwords, stored, names)
 
-    async def _check_strength(self, one: NewPassword, several: bool) -> None:
-        if self.realm.strength is not None and one.text is not None:
-            place = f" in user document at index {one.index}" if several else ""
-            words = [one.user] if one.user else []
-            await self.realm.strength.check(one.text, words=words, place=place)
-
-    async def _prepare(self, one: NewPassword, kept: dict[Any, Any], origin: int) -> Document:
+    async def _prepare(self, password: NewPassword, kept: dict[Any, Any], origin: int) -> Document:
         """Return the properties that are stored in place of a password."""
         names = self.names
         stored: Document = {names.password: None}
-        if one.text is not None:
-            key = (self.name, origin, one.index, one.text)
+        if password.text is not None:
+            key = (self.name, origin, password.index, password.text)
             if key not in kept:
-                kept[key] = await self.realm.passwords.prepare(one.text)
+                kept[key] = await self.realm.passwords.prepare(password.text)
             stored[names.password] = kept[key]
         if names.ha1 is not None:
-            stored[names.ha1] = self._build_ha1(one)
+            stored[names.ha1] = self._build_ha1(password)
         return stored
 
-    def _build_ha1(self, one: NewPassword) -> dict[str, str] | None:
-        if one.text is None:
+    def _build_ha1(self, password: NewPassword) -> dict[str, str] | None:
+        if password.text is None:
             return None
-        if one.user is None:
+        if password.user is None:
             raise RequestError(
                 "a password for Digest authentication can be set for one user at a time only",
                 hint=f"select the user by {self.names.id}: the stored hash contains the user name",
             )
         return {
-            algorithm: build_ha1(algorithm, one.user, self._digest.realm, one.text)
+            algorithm: build_ha1(algorithm, password.user, self._digest.realm, password.text)
             for algorithm in self._digest.algorithms
         }
 

@@ -345,8 +345,8 @@ class CookieHandler(AuthMechanism):
 
     async def provision(self) -> None:
         """Find the mechanisms that verify tokens."""
-        found = [self._registry.find(name) for name in _VERIFIERS]
-        self._verifiers = [one for one in found if one is not None]
+        verifiers = [self._registry.find(name) for name in _VERIFIERS]
+        self._verifiers = [verifier for verifier in verifiers if verifier is not None]
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
         """Return the result of the mechanisms for the cookie."""

@@ -161,8 +161,8 @@ def require_authenticator(registry: PluginRegistry, section: str, name: str) -> 
     if found is not None and found.kind is Kind.AUTHENTICATOR:
         authenticator: Authenticator = found
         return authenticator
-    known = [one.name for one in registry.of_kind(Kind.AUTHENTICATOR)]
-    listed = ", ".join(known) or "none; enable dbRealmAuthenticator or fileRealmAuthenticator"
+    names = [one.name for one in registry.of_kind(Kind.AUTHENTICATOR)]
+    listed = ", ".join(names) or "none; enable dbRealmAuthenticator or fileRealmAuthenticator"
     raise StartupError(
         f"/{section}/authenticator: there is no authenticator {name!r} that is on",
         hint=f"authenticators that are on: {listed}",

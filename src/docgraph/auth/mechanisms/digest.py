@@ -90,13 +90,13 @@ class DigestMechanism(AuthMechanism):
 
     async def provision(self) -> None:
         """Find the authenticator; open the counts, of this instance or of all with the same key."""
-        found = require_authenticator(self._registry, self.name, self.config.authenticator)
-        if not isinstance(found, DigestAuthenticator):
+        authenticator = require_authenticator(self._registry, self.name, self.config.authenticator)
+        if not isinstance(authenticator, DigestAuthenticator):
             raise StartupError(
-                f"/{self.name}/authenticator: {found.name!r} knows no secrets for digest",
+                f"/{self.name}/authenticator: {authenticator.name!r} knows no secrets for digest",
                 hint="name an authenticator that does, or use basicAuthMechanism",
             )
-        self._authenticator = found
+        self._authenticator = authenticator
         if self.config.key is not None:
             stored = StoredCounts(self._store, self._db)
             if self._instance.worker <= 1:  # one of the workers is enough
@@ -163,12 +163,12 @@ class DigestMechanism(AuthMechanism):
 
     async def _find_secret(self, given: DigestCredentials, method: str) -> str | None:
         """Return the user's secret if the digest is valid; unknown users take the same time."""
-        found = await self._authenticator.digest_secret(
+        secret = await self._authenticator.digest_secret(
             given.username, self.config.realm, given.algorithm
         )
-        expected = compute_response(found or self._nobody, given, method)
+        expected = compute_response(secret or self._nobody, given, method)
         right = hmac.compare_digest(expected.encode(), given.response.encode())
-        return found if right else None
+        return secret if right else None
 
     async def _use_nonce(self, given: DigestCredentials, exchange: Exchange) -> Nonce | None:
         """Return the nonce if it is ours, fresh, and its count has not been used."""

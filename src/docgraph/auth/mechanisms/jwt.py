@@ -76,7 +76,14 @@ class JwtMechanism(AuthMechanism):
         manager: JwtTokenManager | None = None,
     ) -> None:
         self.config = config
-        self._restores = _shares_key(config, manager)
+        # Tokens of our own manager restore their login's account. A foreign token that claims to be
+        # one of ours stays what it is: claims (decision 19).
+        self._restores = (
+            manager is not None
+            and bool(manager.enabled)
+            and manager.key is not None
+            and manager.key == config.key
+        )
         self._lane = blocking.lane("jwks", concurrency=2)
         self._revocations = token_revocations
         self._directory = configuration_directory or Path()
@@ -222,19 +229,6 @@ def _reject(option: str, message: str, hint: str | None = None) -> StartupError:
     return StartupError(f"/{JwtMechanism.name}/{option}: {message}", hint=hint)
 
 
-def _shares_key(config: JwtAuthenticationMechanism, manager: JwtTokenManager | None) -> bool:
-    """Return whether tokens of our own manager arrive here: they restore their login's account.
-
-    A foreign token that claims to be one of ours stays what it is: claims (decision 19).
-    """
-    return (
-        manager is not None
-        and bool(manager.enabled)
-        and manager.key is not None
-        and manager.key == config.key
-    )
-
-
 class TokenVerifier:
     """Verifies the text of a token and returns its account; raises `TokenRefused`.
 
@@ -280,9 +274,14 @@ class TokenVerifier:
         elif self._claims.is_over(verified.expires, self._clock()):
             self._remembered.invalidate(digest)
             raise TokenRefused("expired-token")
-        if self._is_revoked(verified):
-            raise TokenRefused("revoked-token")
-        return verified.account
+        account = verified.account
+        if self._revocations is not None:
+            # By the id of the token; by its user only if that is a user of this service.
+            is_ours = self._shares_users or isinstance(account, TokenAccount) or is_own(account)
+            user = account.name if is_ours else None
+            if self._revocations.is_revoked(verified.id, user, verified.issued):
+                raise TokenRefused("revoked-token")
+        return account
 
     async def _check(self, token: str) -> Verified:
         jws = parse_jws(token, self._algorithm.name)
@@ -295,12 +294,3 @@ class TokenVerifier:
             raise TokenRefused("bad-signature")
         verified = self._claims.read(decode_object(jws.payload), self._clock())
         return verified if self._restore is None else self._restore(verified, token)
-
-    def _is_revoked(self, verified: Verified) -> bool:
-        """Check by the id of the token; by its user only if that is a user of this service."""
-        if self._revocations is None:
-            return False
-        account = verified.account
-        is_ours = self._shares_users or isinstance(account, TokenAccount) or is_own(account)
-        user = account.name if is_ours else None
-        return self._revocations.is_revoked(verified.id, user, verified.issued)

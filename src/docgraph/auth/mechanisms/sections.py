@@ -242,12 +242,12 @@ def _check_authenticator(
     if not mechanism.enabled:
         return
     ours = (DbRealmAuthenticator, FileRealmAuthenticator)
-    known = {section.section_name: view.get(section) for section in ours}
+    sections = {section.section_name: view.get(section) for section in ours}
     name, path = mechanism.authenticator, f"/{mechanism.section_name}/authenticator"
-    authenticator = known.get(name)
-    if name not in known and name not in view.plugins:
+    authenticator = sections.get(name)
+    if name not in sections and name not in view.plugins:
         yield view.blame(
-            path, f"there is no authenticator '{name}'", suggest(name, [*known, *view.plugins])
+            path, f"there is no authenticator '{name}'", suggest(name, [*sections, *view.plugins])
         )
     elif authenticator is not None and not authenticator.enabled:
         yield view.blame(

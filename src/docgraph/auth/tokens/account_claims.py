@@ -37,7 +37,8 @@ class PropertyNames:
 
     def __init__(self, listed: Iterable[str] = ()) -> None:
         self._paths = [
-            tuple(one[1:].split("/") if one.startswith("/") else one.split(".")) for one in listed
+            tuple(path[1:].split("/") if path.startswith("/") else path.split("."))
+            for path in listed
         ]
 
     def select(self, properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,14 +64,14 @@ def build_claims(
     roles = list(account.roles)
     # In a fixed order: workers that sign the same claims must produce the same token.
     hidden = {name: plain.pop(name) for name in sorted(_RESERVED & plain.keys())}
-    own: dict[str, Any] = {"kind": account.kind, "at": account.token_made_at}
+    claims: dict[str, Any] = {"kind": account.kind, "at": account.token_made_at}
     if hidden:
-        own["properties"] = hidden
+        claims["properties"] = hidden
     if account.kind == "jwt" or account.login_ends_at is not None:
-        own[_LOGIN_END] = account.login_ends_at
+        claims[_LOGIN_END] = account.login_ends_at
     if with_session:
         plain[_SESSION] = account.session_since
-    return {**plain, "sub": account.name, "roles": roles, OWN_CLAIM: own}
+    return {**plain, "sub": account.name, "roles": roles, OWN_CLAIM: claims}
 
 
 def _find_ids(account: Account) -> Iterator[tuple[str, Any]]:
@@ -99,9 +100,9 @@ def restore(verified: Verified, text: str) -> Verified:
     account = verified.account
     if not is_own(account):
         return verified
-    own: Mapping[str, Any] = account.properties[OWN_CLAIM]
-    made_at = _read_number(own.get("at"), verified.issued)
-    restored = _restore(account, own, text, made_at)
+    carried: Mapping[str, Any] = account.properties[OWN_CLAIM]
+    made_at = _read_number(carried.get("at"), verified.issued)
+    restored = _restore(account, carried, text, made_at)
     return replace(verified, account=restored, issued=made_at)
 
 
@@ -117,13 +118,15 @@ def _restore(
     if isinstance(hidden, Mapping):
         plain.update(hidden)
     issued_at = float(claims.get("iat", 0))
+    # A token of a foreign login without an end is not renewed.
+    otherwise = claims.get("exp", 0) if own.get("kind") == "jwt" else None
     return TokenAccount(
         account.name,
         account.roles,
         read_properties(plain),
         kind if isinstance(kind, str) else account.kind,
         account.expires_at,
-        _read_login_end(own, claims),
+        _read_number(own.get(_LOGIN_END, otherwise), None),
         token_id=str(claims.get("jti", "")),
         token_issued_at=issued_at,
         token_expires_at=float(claims.get("exp", 0)),
@@ -131,12 +134,6 @@ def _restore(
         session_since=_read_number(claims.get(_SESSION), issued_at) or 0.0,
         token_text=text,
     )
-
-
-def _read_login_end(own: Mapping[str, Any], claims: Mapping[str, Any]) -> float | None:
-    """Return the end of the login; a token of a foreign login without one is not renewed."""
-    otherwise = claims.get("exp", 0) if own.get("kind") == "jwt" else None
-    return _read_number(own.get(_LOGIN_END, otherwise), None)
 
 
 def _read_number(value: Any, otherwise: float | None) -> float | None:

@@ -79,8 +79,8 @@ class ClaimsAdvisor(Initializer):
         """Check the rules of the file."""
         rules = self._registry.find(_FILE_RULES) if self._is_wanted else None
         if rules is not None:
-            found = await run_blocking(self._lane, _load_rules, rules.config)
-            self._warn((f"the rule {number} of the file", one) for number, one in found)
+            rules_read = await run_blocking(self._lane, _load_rules, rules.config)
+            self._warn((f"the rule {number} of the file", rule) for number, rule in rules_read)
 
     async def initialize(self) -> None:
         """Check the rules, the apps and the aggregations of the database."""
@@ -88,14 +88,16 @@ class ClaimsAdvisor(Initializer):
         for name, what, db, collection in _KEPT if self._is_wanted else ():
             keeper = self._registry.find(name)
             if keeper is not None:
-                found = await self._store.reads.find(
+                stored = await self._store.reads.find(
                     getattr(keeper.config, db),
                     getattr(keeper.config, collection),
                     {},
                     limit=_MAX_DOCUMENTS,
                     deadline=Deadline.after_ms(_READ_MS),
                 )
-                documents += ((f"the {what} {one.get('_id')}", one) for one in found)
+                documents += (
+                    (f"the {what} {document.get('_id')}", document) for document in stored
+                )
         self._warn([*documents, *await self._find_aggregations()])
 
     async def _find_aggregations(self) -> list[tuple[str, Any]]:
@@ -105,14 +107,16 @@ class ClaimsAdvisor(Initializer):
         named = {mount.what[0] for mount in mounts if mount.what and not mount.is_template}
         documents: list[tuple[str, Any]] = []
         for db in sorted(named):
-            found = await self._store.reads.find(
+            stored = await self._store.reads.find(
                 db,
                 METADATA_STORE,
                 {"aggrs": {"$exists": True}},
                 limit=_MAX_DOCUMENTS,
                 deadline=Deadline.after_ms(_READ_MS),
             )
-            documents += ((f"the aggrs of {one.get('_id')}", one["aggrs"]) for one in found)
+            documents += (
+                (f"the aggrs of {document.get('_id')}", document["aggrs"]) for document in stored
+            )
         return documents
 
     def _warn(self, documents: Iterable[tuple[str, Any]]) -> None:
@@ -134,14 +138,14 @@ def find_user_paths(value: Any) -> Iterator[tuple[str, ...]]:
     if isinstance(value, str):
         yield from find_user_paths(_decode(value)) if value.lstrip()[:1] == "{" else _read(value)
     elif isinstance(value, Mapping):
-        for key, one in value.items():
-            if key == _PREDICATE and isinstance(one, str):
-                yield from _find_in_predicate(one)
+        for key, inner in value.items():
+            if key == _PREDICATE and isinstance(inner, str):
+                yield from _find_in_predicate(inner)
             elif key != _NO_MAPPING:
-                yield from find_user_paths(one)
+                yield from find_user_paths(inner)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from find_user_paths(one)
+        for inner in value:
+            yield from find_user_paths(inner)
 
 
 def _find_in_predicate(text: str) -> Iterator[tuple[str, ...]]:

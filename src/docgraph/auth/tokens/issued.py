@@ -109,7 +109,7 @@ class IssuedTokens:
         self._revocations = revocations
         self._read_again = read_again
         self._clock = clock
-        self._wall = wall  # None: the clock shows the time of day itself
+        self._wall = wall or clock  # the clock may show the time of day itself
         self._max_session_age = max_session_age
         self._logins = LoginNames()
         self._looking = asyncio.Lock()
@@ -157,7 +157,7 @@ class IssuedTokens:
         await self._follow()
         try:
             entry = await self._by_id.get(id, self._find)
-            if self._is_outdated(entry):
+            if self._changed.get(entry.owner, 0) > entry.change:
                 self._by_id.invalidate(id)
                 entry = await self._by_id.get(id, self._find)
         except _UnknownTokenError:
@@ -176,7 +176,7 @@ class IssuedTokens:
 
     def find_end(self, issued: Issued) -> float:
         """Return the end of the token by the time of day, even if the clock was set meanwhile."""
-        if self._wall is None:
+        if self._wall is self._clock:
             return issued.expires_at
         end = self._wall() + issued.expires_at - self._clock()
         if abs(end - issued.valid_until) <= _CLOCK_WAS_SET:
@@ -205,9 +205,6 @@ class IssuedTokens:
         else:
             self._changed.update(dict.fromkeys(changes.logins, changes.last))
 
-    def _is_outdated(self, entry: _IssuedToken) -> bool:
-        return self._changed.get(entry.owner, 0) > entry.change
-
     # The thread writes and announces a change in one step: a waiting request may be cancelled at
     # any moment, and then neither or both happen.
 
@@ -232,7 +229,7 @@ class IssuedTokens:
     def _is_usable(self, entry: _IssuedToken, account: Account) -> bool:
         """Return whether the token is live, not about to expire, and of the current account."""
         issued = entry.issued
-        if self._is_outdated(entry):
+        if self._changed.get(entry.owner, 0) > entry.change:
             return False
         is_ending = issued.expires_at - self._margin <= self._clock() and not _is_last(issued)
         if is_ending or self._is_over(issued):
@@ -252,7 +249,7 @@ class IssuedTokens:
         account, login_end = issued.account, issued.account.login_ends_at
         if issued.expires_at <= self._clock():
             return True
-        if login_end is not None and login_end <= self._read_wall():
+        if login_end is not None and login_end <= self._wall():
             return True  # the time of day was set: that ends the login, but not a random token
         return self._revocations.is_revoked(issued.id.hex(), account.name, account.token_made_at)
 
@@ -306,7 +303,7 @@ class IssuedTokens:
         return Sessions(self._clock() - self._max_session_age / 2)
 
     def _make_row(self, account: Account, fresh: Account) -> TokenRow:
-        now, wall, login_end = self._clock(), self._read_wall(), find_login_end(account)
+        now, wall, login_end = self._clock(), self._wall(), find_login_end(account)
         life = self._life if login_end is None else min(self._life, login_end - wall)
         if int(now + life) <= now:
             raise LoginEnded(account.name)
@@ -321,9 +318,6 @@ class IssuedTokens:
             session=account.session_since if isinstance(account, TokenAccount) else now,
             login_end=login_end,
         )
-
-    def _read_wall(self) -> float:
-        return self._clock() if self._wall is None else self._wall()
 
     async def _call(self, method: Callable[..., T], *args: object) -> T:
         return await self._run(method, self._opened, *args)

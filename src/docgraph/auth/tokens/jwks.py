@@ -105,7 +105,13 @@ class Algorithm:
         """Load a key of a set; only its public part is read."""
         if not isinstance(jwk, dict):
             raise KeyRefused("not an object")
-        self._check_purpose(jwk)
+        if jwk.get("kty") != ("oct" if self.is_symmetric else "RSA"):
+            raise KeyRefused(f"a key of another kind than {self.name} needs")
+        if jwk.get("use", "sig") != "sig" or jwk.get("alg", self.name) != self.name:
+            raise KeyRefused(f"not meant for signatures of {self.name}")
+        operations = jwk.get("key_ops", ["verify"])
+        if not isinstance(operations, list) or "verify" not in operations:
+            raise KeyRefused("not meant for verifying")
         if self.is_symmetric:
             return self.load_secret(_decode(jwk.get("k")))
         modulus, exponent = (int.from_bytes(_decode(jwk.get(name))) for name in ("n", "e"))
@@ -115,15 +121,6 @@ class Algorithm:
             return self._check_rsa(RSAPublicNumbers(exponent, modulus).public_key())
         except ValueError:
             raise KeyRefused("not the numbers of an RSA key") from None
-
-    def _check_purpose(self, jwk: dict[str, Any]) -> None:
-        if jwk.get("kty") != ("oct" if self.is_symmetric else "RSA"):
-            raise KeyRefused(f"a key of another kind than {self.name} needs")
-        if jwk.get("use", "sig") != "sig" or jwk.get("alg", self.name) != self.name:
-            raise KeyRefused(f"not meant for signatures of {self.name}")
-        operations = jwk.get("key_ops", ["verify"])
-        if not isinstance(operations, list) or "verify" not in operations:
-            raise KeyRefused("not meant for verifying")
 
     def _check_rsa(self, key: Any) -> RSAPublicKey:
         if not isinstance(key, RSAPublicKey):
@@ -253,9 +250,9 @@ class KeySet:
     async def find(self, kid: str | None) -> Sequence[VerificationKey]:
         """Return the keys of that name, from a new set if the current one does not have it."""
         self.keep_fresh()
-        found = self._keys.select(kid) if self._keys else ()
-        if found:
-            return found
+        keys = self._keys.select(kid) if self._keys else ()
+        if keys:
+            return keys
         if self._refresh is None and self._may_attempt():
             self._start()
         if self._refresh is not None:

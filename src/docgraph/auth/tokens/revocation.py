@@ -144,25 +144,22 @@ class Revocations:
 
     async def _stamp(self, id: str, fields: Document, *, ends_tokens: bool = True) -> None:
         async def work() -> None:
-            await self._store_stamp(id, fields)
+            await self._store.writes.write(
+                Resource(ResourceType.DOCUMENT, self._db, COLLECTION, id),
+                Write(
+                    WriteKind.UPDATE,
+                    update={"$max": fields, "$currentDate": {"written": True}},
+                    filter={"_id": id},
+                    upsert=True,
+                ),
+                deadline=Deadline.after_ms(_WRITE_MS),
+                majority=True,
+            )
+            self.learn({"_id": id, **fields})
             if ends_tokens:
                 self._announce()
 
         await self._store.writes.finish(f"stamp {id}", work)
-
-    async def _store_stamp(self, id: str, fields: Document) -> None:
-        await self._store.writes.write(
-            Resource(ResourceType.DOCUMENT, self._db, COLLECTION, id),
-            Write(
-                WriteKind.UPDATE,
-                update={"$max": fields, "$currentDate": {"written": True}},
-                filter={"_id": id},
-                upsert=True,
-            ),
-            deadline=Deadline.after_ms(_WRITE_MS),
-            majority=True,
-        )
-        self.learn({"_id": id, **fields})
 
     def _announce(self) -> None:
         generation = self._generations.bump("tokens")
@@ -352,8 +349,8 @@ class RevocationMarks:
         at, until = document.get("at"), document.get("until")
         if kind in ("token", "rehash") and isinstance(until, datetime):
             needed = (until - EPOCH).total_seconds()
-            known = self._tokens if kind == "token" else self._rehashes
-            known[name] = max(needed, known.get(name, 0.0))
+            marks = self._tokens if kind == "token" else self._rehashes
+            marks[name] = max(needed, marks.get(name, 0.0))
         elif kind == "user" and isinstance(at, int | float):
             self._add_user(name, at)
         elif kind == "users":

@@ -125,23 +125,23 @@ class TokenTable:
     def end(self, login: str, until: float = inf) -> list[bytes]:
         """Remove the login's tokens that were issued until then; returns their random parts."""
         with self._transaction():
-            found = self._connection.execute(
+            row = self._connection.execute(
                 "SELECT id FROM issued WHERE login = ? AND issued_at <= ?", (login, until)
             )
-            ids = [id for (id,) in found.fetchall()]
+            ids = [id for (id,) in row.fetchall()]
             self._delete(login, until)
             self._record_change(login)
         return ids
 
     def find_changes(self, since: int) -> TokenChanges:
         """Return the changes after the change of that number."""
-        found = self._connection.execute(
+        rows = self._connection.execute(
             "SELECT number, login FROM changes WHERE number > ? ORDER BY number", (since,)
         ).fetchall()
-        if not found:
+        if not rows:
             return TokenChanges(since, [])
-        is_complete = found[0][0] == since + 1
-        return TokenChanges(found[-1][0], [login for _, login in found] if is_complete else None)
+        is_complete = rows[0][0] == since + 1
+        return TokenChanges(rows[-1][0], [login for _, login in rows] if is_complete else None)
 
     def find_last_change(self) -> int:
         """Return the number of the last change, 0 before the first one."""
@@ -176,8 +176,8 @@ class TokenTable:
             )
 
     def _read(self, statement: str, *values: bytes | str | float) -> TokenRow | None:
-        found = self._connection.execute(statement, values).fetchone()
-        return None if found is None else TokenRow(*found)
+        row = self._connection.execute(statement, values).fetchone()
+        return None if row is None else TokenRow(*row)
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -143,15 +143,15 @@ def decode_account(data: bytes) -> Account:
 def read_properties(written: Mapping[str, Any]) -> dict[str, Any]:
     """Return properties from extended JSON, without those that cannot be decoded."""
     try:
-        found: dict[str, Any] = decode(orjson.dumps(written))
+        properties: dict[str, Any] = decode(orjson.dumps(written))
     except BodyError:
-        found = {}
+        properties = {}
         for name, value in written.items():
             try:
-                found[name] = decode(orjson.dumps(value))
+                properties[name] = decode(orjson.dumps(value))
             except BodyError:
                 continue
-    return found
+    return properties
 
 
 _VALID_UNTIL: Final = "Auth-Token-Valid-Until"

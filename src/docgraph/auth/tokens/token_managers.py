@@ -164,7 +164,11 @@ class JwtTokens(_IssuingManager):
         self.config = config
         self._clock: Callable[[], float] = time.time
         self._revocations = token_revocations
-        self._key = _require_key(config)
+        if config.key is None:
+            raise StartupError(
+                "/jwtTokenManager/key: there is none", hint="set a random text of at least 32 bytes"
+            )
+        self._key = config.key
         self._issued = IssuedTokens(
             instance.directory / "tokens.sqlite",
             config.ttl * 60,
@@ -218,14 +222,6 @@ class JwtTokens(_IssuingManager):
         if audience is not None:
             claims["aud"] = audience if isinstance(audience, str) else list(audience)
         return jwt.encode(claims, self._key, algorithm=ALGORITHM)
-
-
-def _require_key(config: JwtTokenManager) -> str:
-    if config.key is None:
-        raise StartupError(
-            "/jwtTokenManager/key: there is none", hint="set a random text of at least 32 bytes"
-        )
-    return config.key
 
 
 def _build_verifier(config: JwtTokenManager, key: str, revocations: Revocations) -> TokenVerifier:

@@ -126,7 +126,7 @@ def _read_time(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _is_list_of_text(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
 MAX_TOKEN_BYTES: Final = 8 << 10

@@ -59,15 +59,15 @@ def add(sources: ConfigSources, *, file: Path | None, replace: bool, **parts: An
         raise click.UsageError("a file says everything: give --file and --replace only")
     else:
         documents = load_rules(file)
-    documents = [{"_id": ObjectId(), **one} for one in documents]
+    documents = [{"_id": ObjectId(), **document} for document in documents]
 
     async def store(rules: RuleCollection) -> None:
         if not replace:
             await _reject_existing(rules, documents)
         await rules.add(documents, replace=replace)
-        for one in documents:
-            roles = one.get("roles") or [one["role"]]
-            name = make_printable(_name(one))
+        for document in documents:
+            roles = document.get("roles") or [document["role"]]
+            name = make_printable(_name(document))
             notice(f"stored the rule {name} for {describe_roles(roles)}")
         await print_served("rules", rules.versions)
 
@@ -159,12 +159,14 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         from docgraph.cli.acl.rules import find_missing_indexes
 
         stored = await rules.read_all()
-        rows = [_render_flaws(_name(one), await rules.find_flaws(one, knowledge)) for one in stored]
+        rows = [
+            _render_flaws(_name(rule), await rules.find_flaws(rule, knowledge)) for rule in stored
+        ]
         book: RuleBook = rules.app.plugins.values["acl-rules"]
-        known = await book.find_all()
-        rows = _add_ties(rows, find_ties(known, choice))
+        all_rules = await book.find_all()
+        rows = _add_ties(rows, find_ties(all_rules, choice))
         comparison = rules.app.plugins.find("accessExplain").explainer.comparison
-        rows = _add_views(rows, await comparison.find_view_warnings(known))
+        rows = _add_views(rows, await comparison.find_view_warnings(all_rules))
         return _add_advice(rows, await find_missing_indexes(rules))
 
     if predicate is not None:
@@ -236,11 +238,11 @@ def _parse_object(text: str) -> Document:
 
 async def _reject_existing(rules: RuleCollection, documents: list[Document]) -> None:
     """Reject ids that exist before the first of several is stored: all or nothing."""
-    for one in documents:
-        found = await rules.find(str(one["_id"]))
-        if found is not None and found["_id"] == one["_id"]:
+    for document in documents:
+        stored = await rules.find(str(document["_id"]))
+        if stored is not None and stored["_id"] == document["_id"]:
             raise StartupError(
-                f"there is a rule {_name(one)} already",
+                f"there is a rule {_name(document)} already",
                 hint="--replace puts the new one in its place",
             )
 
@@ -263,19 +265,19 @@ def _add_ties(rows: list[dict[str, Any]], ties: Iterable[Tie]) -> list[dict[str,
     return _add_warnings(rows, [(tie.rule, tie.describe()) for tie in ties])
 
 
-def _add_views(rows: list[dict[str, Any]], found: Iterable[ViewWarning]) -> list[dict[str, Any]]:
+def _add_views(rows: list[dict[str, Any]], warnings: Iterable[ViewWarning]) -> list[dict[str, Any]]:
     """Add a warning for each view that a rule refuses, or that passes a filter."""
-    return _add_warnings(rows, [(one.rule, one.describe()) for one in found])
+    return _add_warnings(rows, [(warning.rule, warning.describe()) for warning in warnings])
 
 
 def _add_warnings(
-    rows: list[dict[str, Any]], found: Iterable[tuple[Rule, Flaw]]
+    rows: list[dict[str, Any]], warnings: Iterable[tuple[Rule, Flaw]]
 ) -> list[dict[str, Any]]:
     """Add warnings to the rows of their rules; file rules have no row in the list."""
     from docgraph.access.rule import RuleOrigin
 
     by_name = {row["rule"]: row for row in rows}
-    for rule, flaw in found:
+    for rule, flaw in warnings:
         name = str(rule).removesuffix(f" ({RuleOrigin.DATABASE})")
         row = by_name.setdefault(name, _render_flaws(name, ()))
         row["warnings"].append({"what": f"{flaw.where} {flaw.what}", "hint": flaw.hint})
@@ -284,16 +286,16 @@ def _add_warnings(
 
 def _add_advice(rows: list[dict[str, Any]], advice: Sequence[DataFinding]) -> list[dict[str, Any]]:
     """Return the rules with the advice for each; other advice is printed immediately."""
-    found = [{**row, "advice": []} for row in rows]
-    by_place = {f"the rule {row['rule']} (database): ": row["advice"] for row in found}
-    for one in advice:
-        place = next((name for name in by_place if one.where.startswith(name)), None)
+    advised = [{**row, "advice": []} for row in rows]
+    by_place = {f"the rule {row['rule']} (database): ": row["advice"] for row in advised}
+    for text in advice:
+        place = next((name for name in by_place if text.where.startswith(name)), None)
         if place is None:
-            notice(make_printable(f"{one.what} ({one.hint})" if one.hint else one.what))
+            notice(make_printable(f"{text.what} ({text.hint})" if text.hint else text.what))
         else:
-            where = one.where.removeprefix(place)
-            by_place[place].append({"where": where, "what": one.what, "hint": one.hint})
-    return found
+            where = text.where.removeprefix(place)
+            by_place[place].append({"where": where, "what": text.what, "hint": text.hint})
+    return advised
 
 
 def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
@@ -305,9 +307,9 @@ def _report(rows: list[dict[str, Any]]) -> Iterator[str]:
         for error in (*row["errors"], *row["warnings"]):
             hint = f" ({error['hint']})" if error["hint"] else ""
             yield f"{row['rule']}: {error['what']}{hint}"
-        for one in row.get("advice", ()):
-            yield make_printable(f"{row['rule']}: {one['where']}: {one['what']}")
-            yield make_printable(f"    → {one['hint']}")
+        for text in row.get("advice", ()):
+            yield make_printable(f"{row['rule']}: {text['where']}: {text['what']}")
+            yield make_printable(f"    → {text['hint']}")
 
 
 def _order(row: dict[str, Any]) -> float:
@@ -319,7 +321,7 @@ def _summarise(document: Document, knowledge: Knowledge, as_json: bool) -> dict[
     from docgraph.cli.acl.rules import find_flaws
 
     roles = document.get("roles", document.get("role"))
-    listed = [str(one) for one in (roles if isinstance(roles, list) else [roles])]
+    listed = [str(role) for role in (roles if isinstance(roles, list) else [roles])]
     block = document.get("mongo")
     return {
         "rule": _name(document),

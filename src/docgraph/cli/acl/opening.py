@@ -55,10 +55,12 @@ class Opening:
         if self._settings is None:
             return
         self._rules = RuleCollection(app, self._settings)
-        self._wanted = [build_rule(one, self._base, self._roles) for one in definitions]
+        self._wanted = [
+            build_rule(definition, self._base, self._roles) for definition in definitions
+        ]
         for rule in self._wanted:
-            found = await self._rules.find(rule["_id"])
-            if found is not None and not is_plain(found):
+            stored = await self._rules.find(rule["_id"])
+            if stored is not None and not is_plain(stored):
                 raise StartupError(
                     f"there is a rule {rule['_id']} with conditions of its own",
                     hint=f"change it with `docgraph acl add {rule['_id']} --replace`, "

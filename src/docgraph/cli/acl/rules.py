@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from docgraph.access.parse_rule import Knowledge, find_refused, find_unknown, read_rule
 from docgraph.access.rule import UNAUTHENTICATED, Rule, RuleOrigin
 from docgraph.access.rule_authorizers import AUTHORIZER
-from docgraph.access.rule_warnings import find_row_filters
+from docgraph.access.rule_filters import find_row_filters
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.adviser import find_adviser
 from docgraph.cli.apps.definitions import find_variables
@@ -81,10 +81,10 @@ def find_rule_warnings(document: Document, knowledge: Knowledge) -> Sequence[Fla
 def compile_rules(documents: Sequence[Document], knowledge: Knowledge) -> list[Rule]:
     """Compile the valid rules, as if they were stored in this order."""
     read = (
-        read_rule(one, RuleOrigin.DATABASE, knowledge, position=place)
-        for place, one in enumerate(documents)
+        read_rule(document, RuleOrigin.DATABASE, knowledge, position=place)
+        for place, document in enumerate(documents)
     )
-    return [one for one in read if isinstance(one, Rule)]
+    return [rule for rule in read if isinstance(rule, Rule)]
 
 
 def load_rules(file: Path) -> list[Document]:
@@ -96,7 +96,7 @@ def load_rules(file: Path) -> list[Document]:
     if isinstance(content, dict) and content.keys() == {_WRAPPER}:
         content = content[_WRAPPER]
     rules = content if isinstance(content, list) else [content]
-    if not rules or not all(isinstance(one, dict) for one in rules):
+    if not rules or not all(isinstance(rule, dict) for rule in rules):
         raise StartupError(
             f"{file}: there are no rules in it",
             hint="a rule is an object with roles and a predicate; several are a list",
@@ -131,17 +131,22 @@ class RuleCollection:
 
     async def find(self, id: str) -> Document | None:
         """Return the rule with that id, whether it is a string, a number or an ObjectId."""
-        found = await self._read(Read(filter={"_id": {"$in": _spell_id(id)}}, limit=1))
-        return found[0] if found else None
+        spellings: list[Any] = [id]
+        if ObjectId.is_valid(id):
+            spellings.append(ObjectId(id))
+        if id.lstrip("-").isdecimal():
+            spellings.append(int(id))
+        documents = await self._read(Read(filter={"_id": {"$in": spellings}}, limit=1))
+        return documents[0] if documents else None
 
     async def require(self, id: str) -> Document:
         """Return the rule with that id; raise if there is none."""
-        found = await self.find(id)
-        if found is None:
+        document = await self.find(id)
+        if document is None:
             raise StartupError(
                 f"there is no rule {id!r}", hint="`docgraph acl list` lists the stored ones"
             )
-        return found
+        return document
 
     async def add(self, rules: Sequence[Document], *, replace: bool) -> None:
         """Store rules; with `replace`, instead of those with the same ids."""
@@ -179,15 +184,6 @@ class RuleCollection:
         return result
 
 
-def _spell_id(text: str) -> list[Any]:
-    spellings: list[Any] = [text]
-    if ObjectId.is_valid(text):
-        spellings.append(ObjectId(text))
-    if text.lstrip("-").isdecimal():
-        spellings.append(int(text))
-    return spellings
-
-
 _LIST_MS: Final = 6_000
 
 
@@ -198,12 +194,12 @@ async def find_missing_indexes(rules: RuleCollection) -> Sequence[DataFinding]:
         return ()
     values = rules.app.plugins.values
     stored = [
-        one for one in await values["acl-rules"].find_all() if one.source is RuleOrigin.DATABASE
+        rule for rule in await values["acl-rules"].find_all() if rule.source is RuleOrigin.DATABASE
     ]
     filtered = [one for one in stored if one.conditions.has_filters]
     mongo = values["configuration"].get(Mongo.section_name) or Mongo()
     try:
-        places = [one async for one in _find_places(rules, filtered, mongo)]
+        places = [place async for place in _find_places(rules, filtered, mongo)]
         rows = list(find_row_filters(filtered, dict.fromkeys(places), mongo))
         return await adviser.advise_rows(rules.app, rows)
     except StoreUnavailable:
@@ -225,9 +221,9 @@ async def _find_places(
         return
     generations = rules.app.plugins.values["generations"]
     catalog = Catalog(rules.app.store, generations, ttl=0.0)
-    mounts = [one for one in map(split_mount, mongo.mongo_mounts) if not one.is_template]
-    named = {one.what[0] for one in mounts if one.what}
-    if any(not one.what for one in mounts):
+    mounts = [mount for mount in map(split_mount, mongo.mongo_mounts) if not mount.is_template]
+    named = {mount.what[0] for mount in mounts if mount.what}
+    if any(not mount.what for mount in mounts):
         named |= {*await catalog.list_databases(Deadline.after_ms(_LIST_MS))}
     for db in sorted(named):
         for collection in await catalog.list_collections(db, Deadline.after_ms(_LIST_MS)):

@@ -67,14 +67,14 @@ def check(
 
     async def check_definitions(bench: Definitions) -> tuple[list[Checked], Advised | None]:
         if paths:
-            found = check_paths(prepared, paths)
+            checked = check_paths(prepared, paths)
         else:
-            found = check_stored(prepared, await bench.read_all())
-        settled = await resolve_all_questions(found, bench.app.store, bench.settings)
+            checked = check_stored(prepared, await bench.read_all())
+        settled = await resolve_all_questions(checked, bench.app.store, bench.settings)
         settled = await add_view_warnings(settled, bench.app)
         if adviser is None:
             return settled, None
-        sound = [one.document for one in settled if not one.errors]
+        sound = [app.document for app in settled if not app.errors]
         is_all = not paths and len(sound) == len(settled)
         return settled, await adviser.advise_apps(bench.app, bench.settings, sound, is_all=is_all)
 
@@ -83,7 +83,7 @@ def check(
     else:
         checked, advised = resolve_offline(check_paths(prepared, paths)), None
     report(checked, as_json=as_json, advised=advised)
-    has_errors = any(one.errors for one in checked)
+    has_errors = any(app.errors for app in checked)
     if paths and not (database or live or as_json or has_errors):
         notice("the database was not checked: --database checks collections, --live the data, too")
     if not checked and not as_json:
@@ -138,19 +138,19 @@ def apply_paths(
     opening = Opening(prepared, open_to)
     examined: dict[str, Any] = {}
     checked = definitions.check_paths(prepared, paths, examined)
-    if any(one.errors for one in checked):
+    if any(app.errors for app in checked):
         _reject_errors(definitions.resolve_offline(checked))
 
     async def store_all(bench: Definitions) -> None:
         resolved = definitions.resolve_all_questions(checked, bench.app.store, bench.settings)
         _reject_errors(await resolved)
         bench.reuse(examined)
-        documents = tuple(without_etag(one.document) for one in checked)
+        documents = tuple(without_etag(app.document) for app in checked)
         changes = await bench.compare(documents, prune=prune)
         _reject_collisions(changes, prune=prune)
         await opening.prepare(bench.app, documents)
         closing = Closing.of(prepared, bench.app)
-        gone = [one.before for one in changes if prune and not one.after]
+        gone = [change.before for change in changes if prune and not change.after]
         if dry_run:
             _announce(changes, prune=prune)
             opening.announce()
@@ -160,7 +160,7 @@ def apply_paths(
         await closing.close(gone)
         await opening.store()
         if not open_to:
-            await closing.print_open_rules(one.after for one in changes if not one.before)
+            await closing.print_open_rules(change.after for change in changes if not change.before)
         await definitions.print_missing_rights(bench.app.store, documents)
         await bench.print_served()
         if adviser is not None:
@@ -206,21 +206,21 @@ def diff(  # noqa: PLR0913 - the options
         documents = _read_definitions(paths)
         changes = run_on(sources, lambda bench: bench.compare(documents, prune=prune))
     print_changes(changes, as_json=as_json)
-    sys.exit(1 if fail_on_breaking and any(one.breaking for one in changes) else 0)
+    sys.exit(1 if fail_on_breaking and any(change.breaking for change in changes) else 0)
 
 
 def _read_definitions(paths: Sequence[str]) -> list[Document]:
     from docgraph.cli.apps.definitions import read_paths
 
     context = click.get_current_context()
-    found = read_paths([Path(_FILES.convert(path, None, context)) for path in paths])
-    for one in found:
-        if one.flaw is not None or "_id" not in one.document:
+    definitions = read_paths([Path(_FILES.convert(path, None, context)) for path in paths])
+    for definition in definitions:
+        if definition.flaw is not None or "_id" not in definition.document:
             raise StartupError(
-                f"{one.name}: {one.flaw or 'has no _id'}",
+                f"{definition.name}: {definition.flaw or 'has no _id'}",
                 hint="run `docgraph apps check` for details",
             )
-    return [without_etag(one.document) for one in found]
+    return [without_etag(one.document) for one in definitions]
 
 
 @apps.command("list")
@@ -305,11 +305,11 @@ def _remove(sources: ConfigSources, app: str) -> None:
     run_on(sources, remove)
 
 
-def _reject_errors(found: list[Checked]) -> None:
+def _reject_errors(checked: list[Checked]) -> None:
     from docgraph.cli.apps.definitions import report
 
-    report(found, as_json=False)
-    if any(one.errors for one in found):
+    report(checked, as_json=False)
+    if any(app.errors for app in checked):
         raise StartupError("nothing was stored", hint="fix the definitions named above")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from docgraph.access.rule_warnings import find_namespaces
+from docgraph.access.service_comparison import find_namespaces
 from docgraph.access.view_rules import ViewWarning, find_view_warnings
 from docgraph.cli.adviser import DataReport as Advised
 from docgraph.cli.apps.sources import SCHEMA_FILE, FoundDefinition, find_definitions
@@ -83,7 +83,7 @@ def check_found(
     examined: dict[str, Examination] | None = None,
 ) -> list[Checked]:
     """Check definitions that were already read; `examined` gets their compiled parts."""
-    return list(_find_collisions([_check(prepared, one, examined) for one in found]))
+    return list(_find_collisions([_check(prepared, definition, examined) for definition in found]))
 
 
 def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
@@ -102,8 +102,8 @@ def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
 def check_stored(prepared: LoadedConfiguration, documents: Sequence[Document]) -> list[Checked]:
     """Check definitions as they are stored."""
     return [
-        Checked(str(one.get("_id")), one, inspect_document(prepared, one), "app")
-        for one in documents
+        Checked(str(document.get("_id")), document, inspect_document(prepared, document), "app")
+        for document in documents
     ]
 
 
@@ -112,7 +112,7 @@ async def resolve_all_questions(
 ) -> list[Checked]:
     """Return the checks with the answers of the database."""
     reports = await resolve_reports([one.report for one in checked], store, settings)
-    return [replace(one, report=report) for one, report in zip(checked, reports, strict=True)]
+    return [replace(app, report=report) for app, report in zip(checked, reports, strict=True)]
 
 
 async def add_view_warnings(checked: Sequence[Checked], app: Docgraph) -> list[Checked]:
@@ -129,17 +129,19 @@ async def add_view_warnings(checked: Sequence[Checked], app: Docgraph) -> list[C
 
     async def read_apps() -> dict[Segments, set[str]]:
         return {
-            apps[one.name]: set(find_namespaces(as_meant(one.document)))
-            for one in checked
-            if one.name in apps
+            apps[app.name]: set(find_namespaces(as_meant(app.document)))
+            for app in checked
+            if app.name in apps
         }
 
     rules = await values["acl-rules"].find_all()
-    found = await find_view_warnings(rules, app.store, mongo, read_apps)
+    warnings = await find_view_warnings(rules, app.store, mongo, read_apps)
     return [
         replace(one, report=replace(one.report, warnings=(*one.warnings, *added)))
         for one in checked
-        for added in [[_describe_view(view) for view in found if apps.get(one.name) in view.apps]]
+        for added in [
+            [_describe_view(view) for view in warnings if apps.get(one.name) in view.apps]
+        ]
     ]
 
 
@@ -150,7 +152,7 @@ def _describe_view(found: ViewWarning) -> Finding:
 
 def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:
     """Return the checks without a database."""
-    return [replace(one, report=one.report.resolve_offline()) for one in checked]
+    return [replace(app, report=app.report.resolve_offline()) for app in checked]
 
 
 def _check(
@@ -167,7 +169,7 @@ def _check(
 def find_variables(prepared: LoadedConfiguration) -> frozenset[str]:
     """Return the names of predefined variables and those of plugins, without their @."""
     plugins: list[Any] = [
-        one.plugin for one in prepared.found if one.plugin.kind is Kind.VARIABLE_RESOLVER
+        plugin.plugin for plugin in prepared.found if plugin.plugin.kind is Kind.VARIABLE_RESOLVER
     ]
     return frozenset((*BUILT_IN, *(plugin.variable for plugin in plugins)))
 
@@ -189,18 +191,18 @@ def inspect_document(
 
 def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
     taken: dict[str, str] = {}
-    for one in checked:
-        if one.errors:
-            yield one
+    for app in checked:
+        if app.errors:
+            yield app
             continue
-        claims = claims_of(one.document)
+        claims = claims_of(app.document)
         other = next((taken[claim] for claim in claims if claim in taken), None)
-        taken.update(dict.fromkeys(claims, one.name))
+        taken.update(dict.fromkeys(claims, app.name))
         if other is None:
-            yield one
+            yield app
         else:
             collision = Finding("descriptor.uri", f"the app in {other} is served there, too")
-            yield replace(one, report=replace(one.report, errors=(collision,)))
+            yield replace(app, report=replace(app.report, errors=(collision,)))
 
 
 def report(checked: Sequence[Checked], *, as_json: bool, advised: Advised | None = None) -> None:
@@ -208,36 +210,36 @@ def report(checked: Sequence[Checked], *, as_json: bool, advised: Advised | None
     if as_json:
         print_table([_as_row(one, advised) for one in checked], as_json=True)
         return
-    for one in checked:
-        for kind, findings in (("error", one.errors), ("warning", one.warnings)):
+    for app in checked:
+        for kind, findings in (("error", app.errors), ("warning", app.warnings)):
             for finding in findings:
                 hint = f" ({finding.hint})" if finding.hint else ""
-                notice(f"{one.name}: {paint(kind, _COLOURS[kind], err=True)}: {finding}{hint}")
-        if not one.errors and one.warnings:
-            notice(f"{one.name}: works, with warnings")
-        elif not one.errors:
-            notice(f"{one.name}: {paint('fine', 'green', err=True)}")
+                notice(f"{app.name}: {paint(kind, _COLOURS[kind], err=True)}: {finding}{hint}")
+        if not app.errors and app.warnings:
+            notice(f"{app.name}: works, with warnings")
+        elif not app.errors:
+            notice(f"{app.name}: {paint('fine', 'green', err=True)}")
 
 
-def _as_row(one: Checked, advised: Advised | None) -> dict[str, Any]:
+def _as_row(app: Checked, advised: Advised | None) -> dict[str, Any]:
     row: dict[str, Any] = {
-        one.source: one.name,
-        "valid": not one.errors,
-        "errors": [finding.as_dict() for finding in one.errors],
-        "warnings": [finding.as_dict() for finding in one.warnings],
+        app.source: app.name,
+        "valid": not app.errors,
+        "errors": [finding.as_dict() for finding in app.errors],
+        "warnings": [finding.as_dict() for finding in app.warnings],
     }
     if advised is not None:
-        row["advice"] = [found.as_dict() for found in advised.find(str(one.document.get("_id")))]
+        row["advice"] = [advice.as_dict() for advice in advised.find(str(app.document.get("_id")))]
     return row
 
 
 async def print_missing_rights(store: Store, documents: Iterable[Document]) -> None:
     """Print which collections docgraph may not read, and what to do about it."""
-    found = await diagnose_rights(store, list_rights(documents), besides_own=False)
-    if found.state is not CheckState.OK:
-        for place in found.details:
+    missing = await diagnose_rights(store, list_rights(documents), besides_own=False)
+    if missing.state is not CheckState.OK:
+        for place in missing.details:
             notice(f"docgraph lacks a right at the database: {place}")
-        notice(f"  {found.advice}")
+        notice(f"  {missing.advice}")
 
 
 def list_rights(documents: Iterable[Document]) -> list[Right]:
@@ -268,9 +270,9 @@ def find_changes(
     before = {_key(one): one for one in stored}
     after = {_key(one): one for one in wanted}
     changes = [find_change(before.get(key, {}), one, json_mode) for key, one in after.items()]
-    for key, one in before.items():
+    for key, document in before.items():
         if key not in after:
-            changes.append(build_deletion(one, is_wanted=prune))
+            changes.append(build_deletion(document, is_wanted=prune))
     return sorted(changes, key=lambda change: change.app)
 
 

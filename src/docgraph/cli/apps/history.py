@@ -32,9 +32,9 @@ def history(sources: ConfigSources, app: str, as_json: bool) -> None:
 
     async def read(bench: Definitions) -> list[dict[str, Any]]:
         versions = await _read_versions(bench, app)
-        befores = [None, *(one for one, _ in pairwise(versions))]
+        befores = [None, *(version for version, _ in pairwise(versions))]
         pairs = zip(befores, versions, strict=True)
-        return [_describe(bench, before, one) for before, one in pairs]
+        return [_describe(bench, before, version) for before, version in pairs]
 
     rows = run_on(sources, read)
     if not as_json:
@@ -54,20 +54,20 @@ def rollback(sources: ConfigSources, app: str, version: int) -> None:
     from docgraph.graphql.apps.app_index import ensure_index
 
     async def restore(bench: Definitions) -> None:
-        one = _choose(await _read_versions(bench, app), app, version)
-        if one.is_deletion:
+        former = _choose(await _read_versions(bench, app), app, version)
+        if former.is_deletion:
             raise StartupError(
                 f"version {version} of {app!r} is its deletion",
                 hint="`docgraph apps remove` removes an app",
             )
-        definition = _require_text(one)
-        stored = await bench.find(one.app)
+        definition = _require_text(former)
+        stored = await bench.find(former.app)
         if stored is not None and without_etag(stored) == definition:
-            notice(f"{one.app!s} is as it was in version {version}")
+            notice(f"{former.app!s} is as it was in version {version}")
             return
         await ensure_index(bench.app.store, bench.settings)
         await bench.write(Write(WriteKind.REPLACE, (definition,), upsert=True))
-        notice(f"stored {one.app!s} as it was in version {version}")
+        notice(f"stored {former.app!s} as it was in version {version}")
         await bench.print_served()
 
     run_on(sources, restore)
@@ -116,7 +116,7 @@ async def _read_versions(bench: Definitions, app: str) -> list[Version]:
     if stored is not None:
         return await kept.list_of(build_key(stored["_id"]))
     heads = find_heads(await kept.list_all())
-    key = next((key for key, one in heads.items() if str(one.app) == app), None)
+    key = next((key for key, head in heads.items() if str(head.app) == app), None)
     if key is None:
         raise StartupError(
             f"there is no app {app!r}, and no version of one",
@@ -126,13 +126,13 @@ async def _read_versions(bench: Definitions, app: str) -> list[Version]:
 
 
 def _choose(versions: Sequence[Version], app: str, number: int) -> Version:
-    found = next((one for one in versions if one.number == number), None)
-    if found is None:
+    chosen = next((version for version in versions if version.number == number), None)
+    if chosen is None:
         raise StartupError(
             f"there is no version {number} of {app!r}",
             hint="`docgraph apps history` lists those that are kept",
         )
-    return found
+    return chosen
 
 
 def _read_definition(version: Version) -> Document:

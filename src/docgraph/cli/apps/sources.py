@@ -114,13 +114,13 @@ class _Finder:
         elif file.stat().st_size > _MAX_SIZE:
             self._skip(file, "larger than a definition can be")
         elif self._is_new(file):
-            found = _read_file(file)
-            if found.flaw is None and not {"schema", "mappings"} & found.document.keys():
+            content = _read_file(file)
+            if content.flaw is None and not {"schema", "mappings"} & content.document.keys():
                 self._skip(file, "has neither schema nor mappings")
-            elif found.flaw == _NO_OBJECT:
+            elif content.flaw == _NO_OBJECT:
                 self._skip(file, _NO_OBJECT.what)
             else:
-                self.sources.definitions.append(found)
+                self.sources.definitions.append(content)
 
     def _add_directory(self, directory: Path) -> None:
         if self._is_new(directory):
@@ -163,13 +163,13 @@ def read_directory(directory: Path) -> FoundDefinition:
     except UnreadableError as error:
         return FoundDefinition(name, flaw=Finding("", str(error)))
     document: Document = {"_id": directory.resolve().name, **(parts[APP] or {})}
-    own = {"schema": schema} | ({} if parts[MAPPINGS] is None else {MAPPINGS: parts[MAPPINGS]})
-    for key in own:
+    written = {"schema": schema} | ({} if parts[MAPPINGS] is None else {MAPPINGS: parts[MAPPINGS]})
+    for key in written:
         if key in document:
             return FoundDefinition(
                 name, flaw=Finding(key, f"is in {APP} and in a file of its own: remove one of them")
             )
-    return FoundDefinition(name, {**document, **own})
+    return FoundDefinition(name, {**document, **written})
 
 
 def _read_part(directory: Path, part: str) -> Document | None:
@@ -251,7 +251,7 @@ def write_definition(document: Document, directory: Path) -> list[Path]:
 def find_part(directory: Path, part: str) -> Path:
     """Return the existing file of a part, or the one to write."""
     files = [directory / f"{part}{suffix}" for suffix in SUFFIXES]
-    return next((one for one in files if one.exists()), files[0])
+    return next((file for file in files if file.exists()), files[0])
 
 
 def _write_part(directory: Path, part: str, content: Document) -> Path:

@@ -92,7 +92,7 @@ class Definitions:
         """Return what storing these definitions would change."""
         from docgraph.cli.apps.definitions import find_changes
 
-        stored = [without_etag(one) for one in await self.read_all()]
+        stored = [without_etag(document) for document in await self.read_all()]
         return find_changes(stored, wanted, json_mode=self.settings.json_mode, prune=prune)
 
     async def store(self, documents: tuple[Document, ...], gone: Sequence[Document]) -> None:
@@ -116,25 +116,25 @@ class Definitions:
 
     async def find(self, id: Any) -> Document | None:
         """Return the definition with that `_id`."""
-        found = await self.read(Read(filter={"_id": {"$eq": id}}, limit=1))
-        return found[0] if found else None
+        documents = await self.read(Read(filter={"_id": {"$eq": id}}, limit=1))
+        return documents[0] if documents else None
 
     async def find_served(self, app: str) -> Document | None:
         """Return the definition with that `_id`, or else with that URI."""
         from docgraph.graphql.definition.definition import spell_uri
 
         filter = {"$or": [{"_id": app}, {"descriptor.uri": {"$in": spell_uri(app)}}]}
-        found = await self.read(Read(filter=filter, limit=1))
-        return found[0] if found else None
+        documents = await self.read(Read(filter=filter, limit=1))
+        return documents[0] if documents else None
 
     async def require(self, app: str) -> Document:
         """Return the definition with that `_id` or URI; raise `StartupError` if there is none."""
-        found = await self.find_served(app)
-        if found is None:
+        document = await self.find_served(app)
+        if document is None:
             raise StartupError(
                 f"there is no app {app!r}", hint="`docgraph apps list` lists the stored ones"
             )
-        return found
+        return document
 
 
 def _name_author() -> str:

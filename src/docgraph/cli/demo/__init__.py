@@ -66,7 +66,12 @@ def demo(sources: ConfigSources) -> None:
     from docgraph.server.process.host import announce, host
 
     tree = load_tree(sources)
-    _reject_own_database(tree)
+    if tree.is_set(_CONNECTION):
+        raise _OwnDatabaseError(
+            "the demo writes sample data, and never into a database of yours: "
+            f"mclient.connection-string is set ({tree.origin(_CONNECTION)})",
+            hint="take it away for the demo, or serve that database with `docgraph serve`",
+        )
     directory = Path(prepare(tree).config.get(Core).data_directory)
 
     def on_ready(urls: Sequence[str], missing: str) -> None:
@@ -93,17 +98,6 @@ def demo(sources: ConfigSources) -> None:
                 load_again=lambda: load_tree(sources),
             )
         )
-
-
-def _reject_own_database(tree: ConfigTree) -> None:
-    """Reject a configured database: the sample data needs a database of its own."""
-    if not tree.is_set(_CONNECTION):
-        return
-    raise _OwnDatabaseError(
-        "the demo writes sample data, and never into a database of yours: "
-        f"mclient.connection-string is set ({tree.origin(_CONNECTION)})",
-        hint="take it away for the demo, or serve that database with `docgraph serve`",
-    )
 
 
 async def _load_blog(tree: ConfigTree, address: str) -> None:

@@ -39,10 +39,6 @@ def build_blog() -> dict[str, list[Document]]:
     return {"authors": authors, "posts": posts, "comments": comments}
 
 
-def _build_id(source: random.Random) -> ObjectId:
-    return ObjectId(source.randbytes(12))
-
-
 def _build_authors(source: random.Random) -> Iterator[Document]:
     for number in range(AUTHORS):
         first, last = source.choice(_FIRST), source.choice(_LAST)
@@ -65,7 +61,7 @@ def _build_posts(source: random.Random, authors: list[Document]) -> Iterator[Doc
     for number in range(POSTS):
         topic = source.choice(_TOPICS)
         yield {
-            "_id": _build_id(source),
+            "_id": ObjectId(source.randbytes(12)),
             "number": number + 1,
             "title": f"{source.choice(_VERBS)} {topic}, part {source.randrange(1, 9)}",
             "body": " ".join(source.choices(_TOPICS, k=source.randrange(30, 90))).capitalize(),
@@ -86,7 +82,7 @@ def _build_comments(
         post = source.choice(posts)
         kind = source.choice(("praise", "question"))
         comment = {
-            "_id": _build_id(source),
+            "_id": ObjectId(source.randbytes(12)),
             "postId": post["_id"],
             "authorId": source.choice(authors)["_id"],
             "text": source.choice(_PRAISE if kind == "praise" else _DOUBTS),

@@ -33,22 +33,22 @@ def doctor(sources: ConfigSources, as_json: bool) -> None:
 
     findings = examine(sources)
     if as_json:
-        print_table([_describe(one) for one in findings], as_json=True)
+        print_table([_describe(finding) for finding in findings], as_json=True)
     else:
-        for one in _join_skipped(findings):
-            for line in _render(one):
+        for finding in _join_skipped(findings):
+            for line in _render(finding):
                 click.echo(escape_unprintable(line, ascii))
-    sys.exit(1 if any(one.state is CheckState.WRONG for one in findings) else 0)
+    sys.exit(1 if any(finding.state is CheckState.WRONG for finding in findings) else 0)
 
 
 def _join_skipped(findings: Sequence[Diagnosis]) -> Iterator[Diagnosis]:
     """Yield the findings, and one for all checks that were skipped, which have the same reason."""
     from docgraph.store.diagnostics import CheckState
 
-    skipped = [one for one in findings if one.state is CheckState.SKIPPED]
-    yield from (one for one in findings if one.state is not CheckState.SKIPPED)
+    skipped = [finding for finding in findings if finding.state is CheckState.SKIPPED]
+    yield from (finding for finding in findings if finding.state is not CheckState.SKIPPED)
     if skipped:
-        names = ", ".join(one.check for one in skipped)
+        names = ", ".join(finding.check for finding in skipped)
         yield replace(skipped[0], check="", found=f"{names}: {skipped[0].found}")
 
 

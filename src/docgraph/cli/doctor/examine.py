@@ -55,12 +55,12 @@ def examine(sources: ConfigSources) -> list[Diagnosis]:
         findings = [
             Diagnosis("configuration", CheckState.WRONG, str(problem)) for problem in error.problems
         ]
-    seen = {one.check for one in findings}
+    seen = {finding.check for finding in findings}
     skipped = "not checked, because of the above"
     return [
         *findings,
         Diagnosis("JSON lane", CheckState.OK, explain_lane()),
-        *(Diagnosis(one, CheckState.SKIPPED, skipped) for one in _CHECKS if one not in seen),
+        *(Diagnosis(check, CheckState.SKIPPED, skipped) for check in _CHECKS if check not in seen),
     ]
 
 
@@ -68,10 +68,10 @@ def _check_configuration(tree: ConfigTree) -> tuple[LoadedConfiguration, list[Di
     with locating(tree):
         prepared = prepare(tree)
         require_allower(prepared)
-        found = check_parts(prepared)
+        advised = check_parts(prepared)
     where = str(tree.file) if tree.file else "no file: the defaults, and what was given beside them"
-    warnings = (*prepared.config.warnings, *found)
-    advice = (Diagnosis("configuration", CheckState.ADVICE, str(one)) for one in warnings)
+    warnings = (*prepared.config.warnings, *advised)
+    advice = (Diagnosis("configuration", CheckState.ADVICE, str(warning)) for warning in warnings)
     listeners = ", ".join(list_addresses(ServerSettings.from_sections(prepared.config.sections)))
     return prepared, [
         Diagnosis("configuration", CheckState.OK, where),
@@ -114,10 +114,11 @@ async def _examine(prepared: LoadedConfiguration, address: str, findings: list[D
     """Add the findings, as far as the checks can run."""
     async with open_application(prepared, address) as app:
         store = app.store
-        async for one in diagnose_database(store, prepared.config.get(Core).workers):
-            findings.append(one)
+        async for finding in diagnose_database(store, prepared.config.get(Core).workers):
+            findings.append(finding)
         if any(
-            one.check in ("address", "login") and one.state is CheckState.WRONG for one in findings
+            finding.check in ("address", "login") and finding.state is CheckState.WRONG
+            for finding in findings
         ):
             return
         findings.append(await diagnose_rights(store, await _find_rights_for_apps(app)))
@@ -154,14 +155,14 @@ async def _inspect_indexes(app: Docgraph) -> Diagnosis:
         (users.users_db, REVOCATION_STORE, ("until",)),
         (users.users_db, REVOCATION_STORE, ("written", "_id")),
     )
-    found = {
+    indexes = {
         f"{db}.{collection}: {', '.join(keys)}": await has_index(app.store, db, collection, keys)
         for db, collection, keys in wanted
     }
-    if missing := [name for name, is_there in found.items() if is_there is False]:
+    if missing := [name for name, is_there in indexes.items() if is_there is False]:
         advice = "`docgraph serve` makes them when it starts"
         return Diagnosis("indexes", CheckState.ADVICE, "some are missing", advice, tuple(missing))
-    if None in found.values():
+    if None in indexes.values():
         advice = "grant listIndexes to have them looked at"
         return Diagnosis("indexes", CheckState.ADVICE, "the database does not tell them", advice)
     return Diagnosis("indexes", CheckState.OK, "those of docgraph are there, or not needed yet")

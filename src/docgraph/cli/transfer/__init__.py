@@ -53,9 +53,9 @@ def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[
 
     apps, *parts = work_on(prepared, lambda app: _collect(Mover(app, prepared), databases))
     with target.rewrite() as writer:
-        for one in apps[1]:
-            if not writer.write_app(one):
-                name = make_printable(name_id(one["_id"]))
+        for app in apps[1]:
+            if not writer.write_app(app):
+                name = make_printable(name_id(app["_id"]))
                 notice(f"app {name}: files of its own cannot hold it: it is in {ODD_APPS}")
         for part, documents in parts:
             if documents:
@@ -69,17 +69,17 @@ async def _collect(mover: Mover, databases: tuple[str, ...]) -> list[tuple[Part,
     from docgraph.cli.apps.stored import without_etag
     from docgraph.cli.transfer.flaws import Flaws
 
-    apps = [without_etag(one) for one in await mover.read(mover.apps)]
+    apps = [without_etag(app) for app in await mover.read(mover.apps)]
     parts = [(part, await mover.read(part)) for part in await mover.list_parts(databases)]
     flaws = Flaws(mover)
-    found = [(mover.apps, apps), *parts]
+    collected = [(mover.apps, apps), *parts]
     named = [*await flaws.find_in_apps(apps), *[flaw.text for flaw in await flaws.find(parts)]]
-    named += flaws.find_inexact(found)
-    for one in named:
-        notice(make_printable(one))
+    named += flaws.find_inexact(collected)
+    for part in named:
+        notice(make_printable(part))
     if named:
         notice("what is named above is exported as it is stored: an import would refuse it")
-    return found
+    return collected
 
 
 @click.command("import")
@@ -113,17 +113,17 @@ def import_(
     source.check()
     prepared = prepare_sources(sources)
 
-    found = work_on(prepared, lambda app: _compare(Mover(app, prepared), source, skip_invalid))
-    _show(found)
-    differing = sum(len(one.changed) for one in found)
-    if dry_run or not any(one.new or one.changed for one in found):
+    compared = work_on(prepared, lambda app: _compare(Mover(app, prepared), source, skip_invalid))
+    _show(compared)
+    differing = sum(len(changes.changed) for changes in compared)
+    if dry_run or not any(changes.new or changes.changed for changes in compared):
         return
     overwrite = yes
     if differing and not yes and not keep:
         click.confirm(f"Overwrite {differing} that differ?", abort=True, err=True)
         overwrite = True
 
-    work_on(prepared, lambda app: _store(Mover(app, prepared), found, overwrite=overwrite))
+    work_on(prepared, lambda app: _store(Mover(app, prepared), compared, overwrite=overwrite))
 
 
 async def _compare(mover: Mover, source: Directory, skip_invalid: bool) -> list[ImportChanges]:
@@ -136,11 +136,13 @@ async def _compare(mover: Mover, source: Directory, skip_invalid: bool) -> list[
         notice(make_printable(unknown))
     flaws = Flaws(mover)
     definitions = await flaws.check_apps(source.read_apps())
-    invalid = [one for one in definitions if one.errors]
+    invalid = [definition for definition in definitions if definition.errors]
     report(invalid, as_json=False)
-    for one in invalid if skip_invalid else ():
-        notice(make_printable(f"left out: {one.name}"))
-    sound = [without_etag(one.document) for one in definitions if not one.errors]
+    for app in invalid if skip_invalid else ():
+        notice(make_printable(f"left out: {app.name}"))
+    sound = [
+        without_etag(definition.document) for definition in definitions if not definition.errors
+    ]
     parts = [(part, source.read_documents(part.file)) for part in mover.list_exported(source)]
     exported = [*parts, (mover.apps, sound)]
     valid: ReadParts = exported
@@ -158,11 +160,11 @@ async def _compare(mover: Mover, source: Directory, skip_invalid: bool) -> list[
             hint="fix the errors above, remove these entries from the export, or leave them out "
             "with --skip-invalid",
         )
-    found = [await mover.compare(*one) for one in valid]
-    for changes, (_, before), (_, after) in zip(found, exported, valid, strict=True):
+    compared = [await mover.compare(*part) for part in valid]
+    for changes, (_, before), (_, after) in zip(compared, exported, valid, strict=True):
         changes.left_out = len(before) - len(after)
-    found[-1].left_out += len(invalid)
-    return found
+    compared[-1].left_out += len(invalid)
+    return compared
 
 
 async def _find_flaws(mover: Mover, flaws: Flaws, parts: ReadParts) -> list[ImportFlaw]:
@@ -171,32 +173,32 @@ async def _find_flaws(mover: Mover, flaws: Flaws, parts: ReadParts) -> list[Impo
     return [*flaws.find_repeated(parts), *await flaws.find(parts), *collisions]
 
 
-def _show(found: list[ImportChanges]) -> None:
-    has_left_out = any(one.left_out for one in found)
+def _show(compared: list[ImportChanges]) -> None:
+    has_left_out = any(changes.left_out for changes in compared)
     rows = [
         {
-            "part": one.part.name,
-            "new": len(one.new),
-            "differ": len(one.changed),
-            "the same": one.same,
-            **({"left out": one.left_out} if has_left_out else {}),
+            "part": changes.part.name,
+            "new": len(changes.new),
+            "differ": len(changes.changed),
+            "the same": changes.same,
+            **({"left out": changes.left_out} if has_left_out else {}),
         }
-        for one in found
-        if one.new or one.changed or one.same or one.left_out
+        for changes in compared
+        if changes.new or changes.changed or changes.same or changes.left_out
     ]
     print_table(rows, as_json=False, if_empty="there is nothing to import")
 
 
-async def _store(mover: Mover, found: list[ImportChanges], *, overwrite: bool) -> None:
+async def _store(mover: Mover, compared: list[ImportChanges], *, overwrite: bool) -> None:
     """Store everything in the order of the list; definitions last, as `apps apply` does."""
     late = []
-    for changes in found:
+    for changes in compared:
         late += await mover.store(changes, overwrite=overwrite)
         if changes.part == mover.apps and (changes.new or (changes.changed and overwrite)):
             await mover.definitions.print_served()
-    for one in late:
+    for name in late:
         notice(
-            f"not changed, because another process wrote it in the meantime: {make_printable(one)}"
+            f"not changed, because another process wrote it in the meantime: {make_printable(name)}"
         )
     if late:
         raise StartupError(

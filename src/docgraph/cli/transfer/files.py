@@ -57,18 +57,18 @@ class ExportWriter:
 
     def write_documents(self, name: str, documents: Sequence[Document]) -> None:
         """Write documents as they are stored."""
-        self._write(name, [to_json(one, JsonMode.EXTENDED) for one in documents])
+        self._write(name, [to_json(document, JsonMode.EXTENDED) for document in documents])
 
     def write_app(self, document: Document) -> bool:
         """Write a definition into files; return False if they cannot represent it."""
         directory = self.path / APPS / self._name_app(str(document["_id"]))
         if is_holdable(document):
-            self._make_part(APPS)
+            (self.path / APPS).mkdir(exist_ok=True, mode=0o700)
             directory.mkdir(mode=0o700)
             for file in write_definition(document, directory):
                 file.chmod(0o600)
-            found = read_directory(directory)
-            if found.flaw is None and is_same(found.document, document):
+            read_again = read_directory(directory)
+            if read_again.flaw is None and is_same(read_again.document, document):
                 return True
             shutil.rmtree(directory)
         self._odd.append(document)
@@ -95,13 +95,10 @@ class ExportWriter:
         self._taken.add(free.casefold())
         return free
 
-    def _make_part(self, name: str) -> None:
-        (self.path / name).mkdir(exist_ok=True, mode=0o700)
-
     def _write(self, name: str, content: Any) -> None:
         path = self.path / name
         if path.parent != self.path:
-            self._make_part(path.parent.name)
+            (self.path / path.parent.name).mkdir(exist_ok=True, mode=0o700)
         # Never write to a file or a link that another process has put there meanwhile.
         file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(file, "wb") as stream:
@@ -124,7 +121,12 @@ class Directory:
     def is_export(self) -> bool:
         """Whether it has an export."""
         with _explaining_errors(self.path):
-            self._reject_interrupted()
+            former = self.path / FORMER
+            if former.exists():
+                raise StartupError(
+                    f"{self.path}: an export was interrupted while it replaced this one",
+                    hint=f"its files are in {former}: move them back, or remove that directory",
+                )
             return (self.path / MANIFEST).is_file()
 
     @property
@@ -133,7 +135,7 @@ class Directory:
         with _explaining_errors(self.path):
             if not self.path.exists():
                 return True
-            return self.path.is_dir() and all(one.name == NEW for one in self.path.iterdir())
+            return self.path.is_dir() and all(path.name == NEW for path in self.path.iterdir())
 
     @contextmanager
     def rewrite(self) -> Iterator[ExportWriter]:
@@ -151,8 +153,8 @@ class Directory:
                 hint="`docgraph export DIR` makes one",
             )
         manifest = self._read_manifest()
-        found = manifest.get("format")
-        if not _is_number(found) or found != FORMAT:
+        version = manifest.get("format")
+        if not _is_number(version) or version != FORMAT:
             writer = _name_writer(manifest)
             raise StartupError(
                 f"{self.path} was written by {writer}, in a format that is not known here",
@@ -168,35 +170,37 @@ class Directory:
         for name in sorted(manifest.keys() - _KNOWN):
             yield f"{self.path / MANIFEST}: {name} is not known here"
         with _explaining_errors(self.path):
-            found = [one for one in self.path.iterdir() if one.name not in _OWN]
+            unknown = [one for one in self.path.iterdir() if one.name not in _OWN]
             for kind in filter(lambda kind: (self.path / kind).is_dir(), _BY_DATABASE):
-                found += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
-        for one in sorted(found):
-            if not one.name.startswith("."):
-                yield f"{one}: not imported: it is not known here"
+                unknown += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
+        for path in sorted(unknown):
+            if not path.name.startswith("."):
+                yield f"{path}: not imported: it is not known here"
 
     def read_documents(self, name: str) -> list[Document]:
         """Return documents as they were stored; none if there is no such file."""
         with _explaining_errors(self.path / name):
             if not (self.path / name).is_file():
                 return []
-        found = self._read(name)
-        if not isinstance(found, list):
+        documents = self._read(name)
+        if not isinstance(documents, list):
             raise StartupError(f"{self.path / name} is no list of documents")
-        for place, one in enumerate(found):
-            if not isinstance(one, dict) or "_id" not in one:
+        for place, document in enumerate(documents):
+            if not isinstance(document, dict) or "_id" not in document:
                 raise StartupError(f"{self.path / name}: [{place}] is no document with an _id")
-        return found
+        return documents
 
     def read_apps(self) -> list[FoundDefinition]:
         """Return every definition, or why it cannot be read."""
         apps, odd = self.path / APPS, self.path / ODD_APPS
         with _explaining_errors(apps):
             has_files = apps.is_dir() and any(apps.iterdir())
-        found = read_paths([apps]) if has_files else []
-        for one in self.read_documents(ODD_APPS):
-            found.append(FoundDefinition(f"{odd}, {make_printable(name_id(one['_id']))}", one))
-        return found
+        definitions = read_paths([apps]) if has_files else []
+        for document in self.read_documents(ODD_APPS):
+            definitions.append(
+                FoundDefinition(f"{odd}, {make_printable(name_id(document['_id']))}", document)
+            )
+        return definitions
 
     def list_databases(self, kind: str) -> Iterator[str]:
         """Yield the databases that have a file of this kind."""
@@ -208,14 +212,6 @@ class Directory:
     def _read_manifest(self) -> Document:
         manifest = self._read(MANIFEST)
         return manifest if isinstance(manifest, dict) else {}
-
-    def _reject_interrupted(self) -> None:
-        former = self.path / FORMER
-        if former.exists():
-            raise StartupError(
-                f"{self.path}: an export was interrupted while it replaced this one",
-                hint=f"its files are in {former}: move them back, or remove that directory",
-            )
 
     def _read(self, name: str) -> Any:
         path = self.path / name

@@ -47,21 +47,23 @@ class Flaws:
 
     async def find(self, parts: ReadParts) -> list[ImportFlaw]:
         """Return the flaws in everything besides apps."""
-        found: list[ImportFlaw] = []
+        flaws: list[ImportFlaw] = []
         for part, documents in parts:
             if part == self._mover.users:
-                found += [flaw async for flaw in self._find_in_users(documents)]
+                flaws += [flaw async for flaw in self._find_in_users(documents)]
             elif part == self._mover.rules:
-                found += [flaw async for flaw in self._find_in_rules(documents)]
+                flaws += [flaw async for flaw in self._find_in_rules(documents)]
             elif isinstance(part, PropertiesPart):
-                found += self._find_in_properties(part, documents)
-        return [*found, *[flaw async for flaw in self._find_in_schemas(parts)]]
+                flaws += self._find_in_properties(part, documents)
+        return [*flaws, *[flaw async for flaw in self._find_in_schemas(parts)]]
 
     async def find_in_apps(self, documents: Sequence[Document]) -> list[str]:
         """Return the flaws in definitions as they are stored."""
-        found = [FoundDefinition(f"app {name_id(one['_id'])}", one) for one in documents]
-        checked = await self.check_apps(found)
-        return [f"{one.name}: {error}" for one in checked for error in one.errors]
+        definitions = [
+            FoundDefinition(f"app {name_id(document['_id'])}", document) for document in documents
+        ]
+        checked = await self.check_apps(definitions)
+        return [f"{app.name}: {error}" for app in checked for error in app.errors]
 
     async def check_apps(self, found: Sequence[FoundDefinition]) -> list[Checked]:
         """Return the definitions, each with what is wrong with it here."""
@@ -75,36 +77,40 @@ class Flaws:
         """Yield documents with the same id, of which one would replace the other."""
         for part, documents in parts:
             seen = set()
-            for one in documents:
-                if identify(one) in seen:
-                    yield _blame(part, one, "is there more than once")
-                seen.add(identify(one))
+            for document in documents:
+                if identify(document) in seen:
+                    yield _blame(part, document, "is there more than once")
+                seen.add(identify(document))
 
     def find_inexact(self, parts: ReadParts) -> Iterator[str]:
         """Yield documents that are not the same when read back from their file."""
         for part, documents in parts:
-            for one in documents:
-                if not is_readable(one):
+            for document in documents:
+                if not is_readable(document):
                     what = "has values that cannot be read, and are written as bytes"
-                elif not _comes_back(one):
+                elif not _comes_back(document):
                     what = "holds what extended JSON takes for something else"
                 else:
                     continue
-                yield f"{part.name}, {name_id(one['_id'])}: {what}: mongodump moves it exactly"
+                yield f"{part.name}, {name_id(document['_id'])}: {what}: mongodump moves it exactly"
 
     async def _find_in_users(self, documents: Sequence[Document]) -> AsyncIterator[ImportFlaw]:
         users = self._mover.users
         if documents and not self._realm.enabled:
             text = f"there are users, and {REALM} is off: set /{REALM}/enabled to true"
             yield ImportFlaw(users, None, text)
-        for one in documents:
-            password = one.get(self._realm.prop_password)
+        for document in documents:
+            password = document.get(self._realm.prop_password)
             if not isinstance(password, str | None):
                 flaw: str | None = "the password must be text"
             else:
-                flaw = None if password is None else await self._find_in_password(one, password)
+                flaw = (
+                    None if password is None else await self._find_in_password(document, password)
+                )
             if flaw is not None:
-                yield ImportFlaw(users, identify(one), f"user {name_id(one['_id'])}: {flaw}")
+                yield ImportFlaw(
+                    users, identify(document), f"user {name_id(document['_id'])}: {flaw}"
+                )
 
     async def _find_in_password(self, user: Document, password: str) -> str | None:
         """Return why the server would reject the password, which it hashes."""
@@ -126,47 +132,54 @@ class Flaws:
     async def _find_in_rules(self, documents: Sequence[Document]) -> AsyncIterator[ImportFlaw]:
         knowledge = build_knowledge(self._prepared)
         rules = RuleCollection(self._app, self._prepared.config.get(DbAclAuthorizer))
-        for one in documents:
-            for flaw in await rules.find_flaws(one, knowledge):
-                text = f"rule {name_id(one['_id'])}: {flaw.where} {flaw.what}"
-                yield ImportFlaw(self._mover.rules, identify(one), text)
+        for document in documents:
+            for flaw in await rules.find_flaws(document, knowledge):
+                text = f"rule {name_id(document['_id'])}: {flaw.where} {flaw.what}"
+                yield ImportFlaw(self._mover.rules, identify(document), text)
 
     def _find_in_properties(
         self, part: Part, documents: Sequence[Document]
     ) -> Iterator[ImportFlaw]:
         policy = Policy.from_section(self._prepared.config.get(AggregationSecurity))
-        for one in documents:
-            of_collection = one["_id"] != METADATA_STORE
+        for document in documents:
+            of_collection = document["_id"] != METADATA_STORE
             try:
                 check_properties(
-                    as_written(one), db=part.db, policy=policy, of_collection=of_collection
+                    as_written(document), db=part.db, policy=policy, of_collection=of_collection
                 )
             except DocgraphError as error:
-                yield _blame(part, one, error.message)
+                yield _blame(part, document, error.message)
 
     async def _find_in_schemas(self, parts: ReadParts) -> AsyncIterator[ImportFlaw]:
         """Yield JSON schemas that could not be stored, not even together with the others."""
         found = [
-            (part, as_meant(to_stored(as_written(one))))
+            (part, as_meant(to_stored(as_written(document))))
             for part, documents in parts
-            for one in (documents if part.collection == SCHEMA_STORE else ())
+            for document in (documents if part.collection == SCHEMA_STORE else ())
         ]
         coming = {address_of(part.db, one["_id"]): one for part, one in found}
         values = self._app.plugins.values
         lane = open_lane(values["blocking"])
         schemas = Schemas(self._app.store, values["generations"], lane, ttl=0)
-        for part, one in found:
+        for part, document in found:
             try:
-                await schemas.compile(identify_schema(one, part.db), coming)
+                await schemas.compile(identify_schema(document, part.db), coming)
             except DocgraphError as error:
-                yield _blame(part, one, error.message)
+                yield _blame(part, document, error.message)
 
 
 def leave_out(parts: ReadParts, flaws: Sequence[ImportFlaw]) -> ReadParts:
     """Return the parts without the documents that have a flaw."""
     blamed = {(flaw.part, flaw.id) for flaw in flaws}
     return [
-        (part, [one for one in documents if not blamed & {(part, None), (part, identify(one))}])
+        (
+            part,
+            [
+                document
+                for document in documents
+                if not blamed & {(part, None), (part, identify(document))}
+            ],
+        )
         for part, documents in parts
     ]
 

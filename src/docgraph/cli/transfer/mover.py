@@ -114,13 +114,13 @@ class Mover:
         stored = {identify(one): one for one in await self.read(part)}
         changes = ImportChanges(part)
         for document in wanted:
-            there = stored.get(identify(document))
-            if there is None:
+            stored_document = stored.get(identify(document))
+            if stored_document is None:
                 changes.new.append(document)
-            elif part.is_same(there, document):
+            elif part.is_same(stored_document, document):
                 changes.same += 1
             else:
-                changes.changed.append((there, document))
+                changes.changed.append((stored_document, document))
         return changes
 
     async def find_collisions(self, definitions: Sequence[Document]) -> AsyncIterator[ImportFlaw]:
@@ -128,9 +128,9 @@ class Mover:
         changes = await self.definitions.compare(definitions, prune=False)
         for app, other in find_collisions(changes, prune=False):
             text = f"app {app}: URI collision: it would be served where {other} is"
-            for one in definitions:
-                if str(one["_id"]) == app:
-                    yield ImportFlaw(self.apps, identify(one), text)
+            for definition in definitions:
+                if str(definition["_id"]) == app:
+                    yield ImportFlaw(self.apps, identify(definition), text)
 
     async def store(self, changes: ImportChanges, *, overwrite: bool) -> list[str]:
         """Write new and, if wanted, changed documents; return those that others wrote meanwhile."""
@@ -142,12 +142,22 @@ class Mover:
         ]
         late: list[str] = []
         changed = await self._find_untouched(changes, late) if overwrite else []
-        for there, document in changed:
-            filter_ = {"_id": there["_id"], ETAG: there.get(ETAG)}
+        for before, document in changed:
+            filter_ = {"_id": before["_id"], ETAG: before.get(ETAG)}
             prepared = part.prepare(self._installation, document)
             writes.append(Write(WriteKind.REPLACE, (prepared,), filter=filter_))
         while writes:
-            writes = await self._write_some(part, writes, late)
+            # The rest waits: a JSON schema may refer to a later one.
+            waiting, refusal = [], None
+            for write in writes:
+                try:
+                    late += await self._attempt(part, write)
+                except DefinitionError as error:
+                    waiting.append(write)
+                    refusal = error
+            if refusal is not None and len(waiting) == len(writes):
+                raise refusal
+            writes = waiting
         return late
 
     async def _find_untouched(
@@ -158,26 +168,13 @@ class Mover:
             return []
         stored = {identify(one): one for one in await self.read(changes.part)}
         untouched = []
-        for there, document in changes.changed:
-            now = stored.get(identify(there))
-            if now is not None and encode_exactly(now) == encode_exactly(there):
-                untouched.append((there, document))
+        for before, document in changes.changed:
+            now = stored.get(identify(before))
+            if now is not None and encode_exactly(now) == encode_exactly(before):
+                untouched.append((before, document))
             else:
-                late.append(_name(changes.part, there))
+                late.append(_name(changes.part, before))
         return untouched
-
-    async def _write_some(self, part: Part, writes: list[Write], late: list[str]) -> list[Write]:
-        """Write documents; return the rest: a JSON schema may refer to a later one."""
-        waiting, refusal = [], None
-        for write in writes:
-            try:
-                late += await self._attempt(part, write)
-            except DefinitionError as error:
-                waiting.append(write)
-                refusal = error
-        if refusal is not None and len(waiting) == len(writes):
-            raise refusal
-        return waiting
 
     async def _attempt(self, part: Part, write: Write) -> list[str]:
         (document,) = write.documents

@@ -68,7 +68,7 @@ class Part:
 
     async def read(self, installation: Installation) -> list[Document]:
         """Return the documents as stored, with secrets."""
-        found = await installation.app.store.reads.find(
+        documents = await installation.app.store.reads.find(
             self.db,
             self.collection,
             {},
@@ -77,11 +77,11 @@ class Part:
             deadline=Deadline.after_ms(LIMIT_MS),
             reveal=self.find_reveal_keys(installation),
         )
-        if len(found) > _MAX_READ:
+        if len(documents) > _MAX_READ:
             raise StartupError(
                 f"there are more than {_MAX_READ} {self.name}: move them by mongodump"
             )
-        return found
+        return documents
 
     def find_reveal_keys(self, installation: Installation) -> tuple[RevealKey, ...]:
         """Return the keys that reveal properties which the store hides otherwise."""

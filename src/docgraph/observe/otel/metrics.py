@@ -109,30 +109,30 @@ def _convert_metric(family: Metric, span: Span) -> otlp.Metric:
 
 
 def _read_numbers(samples: Iterable[Sample], span: Span) -> list[otlp.NumberDataPoint]:
-    return [otlp.NumberDataPoint(dict(one.labels), *span, one.value) for one in samples]
+    return [otlp.NumberDataPoint(dict(sample.labels), *span, sample.value) for sample in samples]
 
 
 def _read_histograms(samples: Iterable[Sample], span: Span) -> Iterator[otlp.HistogramDataPoint]:
     """Convert histograms: buckets of Prometheus are cumulative, those of OTLP are not."""
     sums: dict[LabelPairs, float] = {}
     buckets: dict[LabelPairs, dict[float, float]] = {}
-    for one in samples:
-        labels = tuple(sorted(pair for pair in one.labels.items() if pair[0] != "le"))
-        if one.name.endswith("_bucket"):
-            buckets.setdefault(labels, {})[float(one.labels["le"])] = one.value
-        elif one.name.endswith("_sum"):
-            sums[labels] = one.value
+    for sample in samples:
+        labels = tuple(sorted(pair for pair in sample.labels.items() if pair[0] != "le"))
+        if sample.name.endswith("_bucket"):
+            buckets.setdefault(labels, {})[float(sample.labels["le"])] = sample.value
+        elif sample.name.endswith("_sum"):
+            sums[labels] = sample.value
     for labels, by_bound in buckets.items():
         bounds = sorted(by_bound)
         counts = [int(by_bound[bound]) for bound in bounds]
-        own = [after - before for before, after in pairwise([0, *counts])]
+        in_bucket = [after - before for before, after in pairwise([0, *counts])]
         yield otlp.HistogramDataPoint(
             attributes=dict(labels),
             start_time_unix_nano=span[0],
             time_unix_nano=span[1],
             count=counts[-1],
             sum=sums.get(labels, 0.0),
-            bucket_counts=own,
+            bucket_counts=in_bucket,
             explicit_bounds=bounds[:-1],  # the last one has no upper bound
             min=_NOT_KEPT,
             max=_NOT_KEPT,

@@ -163,7 +163,7 @@ class Spans:
             "docgraph.aborted": event.aborted,
             "error.type": (event.error or str(event.status)) if has_failed else "",
         }
-        self._add_request(event, trace, {name: one for name, one in facts.items() if one})
+        self._add_request(event, trace, {name: fact for name, fact in facts.items() if fact})
 
     def _begin_stream(self, event: StreamBegun) -> None:
         if event.trace.place.is_sampled:

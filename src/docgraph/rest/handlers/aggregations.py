@@ -164,7 +164,9 @@ def _check_first(stages: Stages, shown: Shown) -> None:
         asks = not isinstance(body, Mapping) or _locates_hidden(body, shown)
     elif name in _SEARCHES:
         asks = searches_hidden(body, shown)
-    if asks or any(isinstance(one, CallerDocument) and has_key(one, _TEXT) for one in walk(body)):
+    if asks or any(
+        isinstance(part, CallerDocument) and has_key(part, _TEXT) for part in walk(body)
+    ):
         raise SecurityViolation("the first stage would tell properties that this permission hides")
 
 
@@ -196,17 +198,13 @@ def _hide_in_stage(stage: Mapping[str, Any], shown: Shown, namespace: str) -> Ma
                 "$graphLookup would show properties that this permission hides",
                 hint="join by $lookup",
             )
-        _check_join(body, shown)
+        # A join compares `foreignField` before its pipeline hides anything.
+        field = body.get("foreignField") if isinstance(body, Mapping) else None
+        if field is not None and not (isinstance(field, str) and is_shown(field, shown)):
+            raise SecurityViolation("a join would tell properties that this permission hides")
         body = body if isinstance(body, Mapping) else {"coll": body}
         body = {**body, "pipeline": _put_in_front(body.get("pipeline") or (), shown)}
     return {name: body}
-
-
-def _check_join(body: Any, shown: Shown) -> None:
-    """Reject a hidden `foreignField`: it is compared before the join's pipeline hides anything."""
-    field = body.get("foreignField") if isinstance(body, Mapping) else None
-    if field is not None and not (isinstance(field, str) and is_shown(field, shown)):
-        raise SecurityViolation("a join would tell properties that this permission hides")
 
 
 def _reads(name: str, body: Any, namespace: str) -> bool:
@@ -235,7 +233,7 @@ async def check_text_search(call: RestCall, source: Any, shown: Shown) -> None:
     contain. The author's own words reveal only what the author chose to reveal.
     """
     searches = _find_values(source, "$text")
-    if not any(True for one in searches for _ in _find_values(one, REST.argument)):
+    if not any(True for search in searches for _ in _find_values(search, REST.argument)):
         return
     indexes = await Administration(call.context.store).list_indexes(
         call.db, call.collection, call.exchange.deadline
@@ -254,7 +252,7 @@ def searches_hidden(body: Any, shown: Shown) -> bool:
 
 def _is_open(path: Any, shown: Shown) -> bool:
     if isinstance(path, list):
-        return all(_is_open(one, shown) for one in path)
+        return all(_is_open(element, shown) for element in path)
     if isinstance(path, Mapping):  # with an analyzer of its own, or a wildcard
         path = path.get("value")
     return isinstance(path, str) and is_shown(path, shown)
@@ -262,4 +260,4 @@ def _is_open(path: Any, shown: Shown) -> bool:
 
 def _find_values(value: Any, wanted: str) -> Iterator[Any]:
     """Return the values under this key, at any depth."""
-    return (one[wanted] for one in walk(value) if isinstance(one, Mapping) and wanted in one)
+    return (part[wanted] for part in walk(value) if isinstance(part, Mapping) and wanted in part)

@@ -84,11 +84,11 @@ async def _patch_many(call: RestCall) -> Answer:
     if "_id" in body:
         raise RequestError("the _id of a document cannot be changed")
     etag = new_etag()
-    found = await restrict_to_etags(call, filter)
+    condition = await restrict_to_etags(call, filter)
     update = await call.request.work(build_update, body, etag)
-    write = Write(WriteKind.UPDATE, update=update, filter=found, many=True)
+    write = Write(WriteKind.UPDATE, update=update, filter=condition, many=True)
     result = await call.write(write)
-    if not result.matched and await is_stale(call, filter, found):
+    if not result.matched and await is_stale(call, filter, condition):
         return Body(412)
     return call.answer(_render_counts(result), [etag_header(etag)])
 
@@ -96,9 +96,9 @@ async def _patch_many(call: RestCall) -> Answer:
 async def _delete_many(call: RestCall) -> Answer:
     await call.require_collection()
     filter = _require_filter(call)
-    found = await restrict_to_etags(call, filter)
-    result = await call.write(Write(WriteKind.DELETE, filter=found, many=True))
-    if not result.deleted and await is_stale(call, filter, found):
+    condition = await restrict_to_etags(call, filter)
+    result = await call.write(Write(WriteKind.DELETE, filter=condition, many=True))
+    if not result.deleted and await is_stale(call, filter, condition):
         return Body(412)
     return call.answer(_render_counts(result))
 
@@ -137,8 +137,8 @@ def _build_write(call: RestCall, documents: list[Document], condition: Condition
         return Write(WriteKind.INSERT, tuple(documents), ordered=False)
     filter: Any = call.parameters.filter or {}
     if condition is not None:
-        own = {ETAG: condition.stored}
-        filter = {"$and": [own, filter]} if filter else own
+        wanted = {ETAG: condition.stored}
+        filter = {"$and": [wanted, filter]} if filter else wanted
     if len(documents) == 1 and filter:
         # The store finds a single replacement by the filter alone.
         filter = {"$and": [{"_id": documents[0]["_id"]}, filter]}
@@ -158,8 +158,8 @@ async def _find_missing(
     done = result.matched + len(result.failures)
     if call.mode is not WriteMode.UPDATE or done >= len(documents):
         return frozenset()
-    found = await _find_etags(call, documents, {ETAG: etag}, rows=None)
-    return frozenset(key_of(document["_id"]) for document in documents) - found.keys()
+    stored = await _find_etags(call, documents, {ETAG: etag}, rows=None)
+    return frozenset(key_of(document["_id"]) for document in documents) - stored.keys()
 
 
 def _render(
@@ -297,12 +297,12 @@ async def _find_etags(
             transaction=call.exchange.transaction,
         )
 
-    wanted = {key_of(one["_id"]): one["_id"] for one in documents}
+    wanted = {key_of(document["_id"]): document["_id"] for document in documents}
     found = await find({"$in": list(wanted.values())}, len(wanted))
-    stored = {key_of(one["_id"]): one.get(ETAG) for one in found}
+    stored = {key_of(document["_id"]): document.get(ETAG) for document in found}
     if not stored.keys() <= wanted.keys():
         # Equal to the database, and not the same: numbers of other types, texts by a collation.
-        equal = {equality_key(one["_id"]): one.get(ETAG) for one in found}
+        equal = {equality_key(document["_id"]): document.get(ETAG) for document in found}
         missing = {key: id for key, id in wanted.items() if key not in stored}
         same = {key: equality_key(id) for key, id in missing.items()}
         stored |= {key: equal[one] for key, one in same.items() if one in equal}

@@ -126,19 +126,15 @@ async def _ensure_collection(call: RestCall) -> bool:
     # Not from the cache: another instance may have dropped it.
     if call.collection in await catalog.list_collections(call.db, call.exchange.deadline):
         return False
-    if not _is_mounted_by_name(call):
+    # A database that the configuration names counts as existing, empty or not.
+    if not any(
+        mount.what[:1] == (call.db,)
+        for mount in map(split_mount, call.context.settings.mongo_mounts)
+    ):
         await call.require_database()
     check_reachable(call)
     result = await call.write(Write(WriteKind.CREATE))
     return bool(result.inserted)
-
-
-def _is_mounted_by_name(call: RestCall) -> bool:
-    """Check if the configuration names the database: then it counts as existing, empty or not."""
-    return any(
-        mount.what[:1] == (call.db,)
-        for mount in map(split_mount, call.context.settings.mongo_mounts)
-    )
 
 
 async def _patch_collection(call: RestCall) -> Answer:
@@ -223,8 +219,8 @@ def check_reachable(call: RestCall) -> None:
     settings, resource = call.context.settings, call.resource
     name = resource.db if resource.collection is None else resource.collection
     # If mounts are templates, only the path of the request itself is known.
-    known = find_paths(resource, settings.mongo_mounts, settings.uri)
-    for path in (call.request.segments, *known):
+    paths = find_paths(resource, settings.mongo_mounts, settings.uri)
+    for path in (call.request.segments, *paths):
         service = _find_service(path, name, call.context.services)
         if service is not None:
             raise ReservedResource(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.pieces import check_size
 from docgraph.codec.request_body import read_documents
 from docgraph.exchange import (
@@ -43,18 +42,18 @@ MAX_PIPELINE = 5_000  # values: the store computes their cost on the event loop
 async def _get(call: RestCall) -> Answer:
     await call.require_collection()
     parameters = call.parameters
-    own: Document = {"_id": call.resource.id}
+    by_id: Document = {"_id": call.resource.id}
     added, restriction = _is_etag_left_out(call), parameters.restriction
     read = Read(
-        filter={"$and": [own, *restriction]} if restriction else own,
+        filter={"$and": [by_id, *restriction]} if restriction else by_id,
         projection={**(parameters.keys or {}), ETAG: 1} if added else parameters.keys,
         limit=1,
         hint=parameters.hint,
     )
-    found = await call.read(read)
-    if not found:
+    documents = await call.read(read)
+    if not documents:
         raise NotFound(f"document {show_id(call.resource.id)} does not exist")
-    document = found[0]
+    document = documents[0]
     headers = etag_headers(document)
     fields = call.exchange.request.headers
     if b"if-match" in fields.first:
@@ -62,20 +61,20 @@ async def _get(call: RestCall) -> Answer:
         if wanted is not None and await _find_etag(call, document) not in wanted:
             return Body(412, headers=headers)
     if b"if-none-match" in fields.first:
-        known = parse_tags(fields.get_list("if-none-match"))
-        if known is not None and (known.any or etag_of(document) in known):
+        tags = parse_tags(fields.get_list("if-none-match"))
+        if tags is not None and (tags.any or etag_of(document) in tags):
             return Body(304, headers=headers)
     if added:
         document.pop(ETAG, None)
-    return await call.answer_found(document, found, headers)
+    return await call.answer_found(document, documents, headers)
 
 
 async def _find_etag(call: RestCall, document: Document) -> str | None:
     """Return the etag of the document, even if `keys` leaves it out."""
     if ETAG in document or ETAG not in (call.parameters.keys or {}):
         return etag_of(document)
-    found = await call.read(Read({"_id": call.resource.id}, {ETAG: 1}, limit=1))
-    return etag_of(found[0] if found else None)
+    documents = await call.read(Read({"_id": call.resource.id}, {ETAG: 1}, limit=1))
+    return etag_of(documents[0] if documents else None)
 
 
 def _is_etag_left_out(call: RestCall) -> bool:
@@ -90,8 +89,8 @@ def _is_etag_left_out(call: RestCall) -> bool:
     if not keys:
         return False
     # `_id` next to others has no influence: both kinds of projection can show or hide it.
-    deciding = [one for key, one in keys.items() if key != "_id" or len(keys) == 1]
-    return ETAG not in keys and any(one == 1 for one in deciding)
+    deciding = [flag for key, flag in keys.items() if key != "_id" or len(keys) == 1]
+    return ETAG not in keys and any(flag == 1 for flag in deciding)
 
 
 async def _put(call: RestCall) -> Answer:
@@ -116,7 +115,20 @@ async def _patch(call: RestCall) -> Answer:
         return await update(call, Write(WriteKind.UPDATE, pipeline=pipeline), etag)
     changes = await call.request.work(build_update, _without_id(content, call), etag)
     if await needs_whole_document(call):
-        return await patch_whole_document(call, changes, etag)
+        target = await target_of(call, call.resource.id)
+        if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
+            check_found(target.filter)
+        # The read below ignores the caller's read permissions, so they are checked here.
+        await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
+        await rehearse_representation(call, target.id)
+        try:
+            async with call.turn(call.collection, target.id):
+                result = await _replace_patched(call, target, changes)
+        except Conflict as conflict:
+            return await explain_collision(call, target, conflict)
+        if result is None:
+            return await explain_miss(call, target)
+        return await announce(call, target.id, etag, result)
     return await update(call, Write(WriteKind.UPDATE, update=changes), etag)
 
 
@@ -157,26 +169,9 @@ async def needs_whole_document(call: RestCall) -> bool:
     if "jsonSchema" in (await call.find_metadata(call.collection) or {}):
         return True
     return any(
-        one.wants_whole_documents and one.resolve(call.resource) for one in call.context.writers
+        writer.wants_whole_documents and writer.resolve(call.resource)
+        for writer in call.context.writers
     )
-
-
-async def patch_whole_document(call: RestCall, update: Document, etag: ObjectId) -> Answer:
-    """Read, patch, replace; retry if another client was faster."""
-    target = await target_of(call, call.resource.id)
-    if call.write_filter or (call.rows or {}).get(namespace_of(call.db, call.collection)):
-        check_found(target.filter)
-    # The read below ignores the caller's read permissions, so they are checked here.
-    await call.rehearse_read(Read(filter=target.filter_without_etag, limit=1))
-    await rehearse_representation(call, target.id)
-    try:
-        async with call.turn(call.collection, target.id):
-            result = await _replace_patched(call, target, update)
-    except Conflict as conflict:
-        return await explain_collision(call, target, conflict)
-    if result is None:
-        return await explain_miss(call, target)
-    return await announce(call, target.id, etag, result)
 
 
 async def _replace_patched(call: RestCall, target: Target, update: Document) -> WriteResult | None:
@@ -242,7 +237,7 @@ async def _read(call: RestCall, target: Target) -> Document | None:
     rows = {namespace_of(call.db, call.collection): call.write_filter or {}}
     read = Read(filter=target.filter_without_etag, limit=1, consistency=call.consistency)
     exchange = call.exchange
-    found = await call.context.store.reads.read(
+    documents = await call.context.store.reads.read(
         call.resource, read, deadline=exchange.deadline, rows=rows, transaction=exchange.transaction
     )
-    return found[0] if found else None
+    return documents[0] if documents else None

@@ -59,8 +59,8 @@ class DefaultIndex(RequestError):
 async def _list(call: RestCall) -> Answer:
     await call.require_collection()
     administration = _administration(call)
-    found = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
-    return call.answer([_render(index) for index in found])
+    indexes = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
+    return call.answer([_render(index) for index in indexes])
 
 
 def _administration(call: RestCall) -> Administration:
@@ -108,8 +108,8 @@ async def _is_unwanted(call: RestCall) -> bool:
     if not _wants_none(call):
         return False
     administration = _administration(call)
-    found = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
-    return any(index["name"] == call.resource.id for index in found)
+    indexes = await administration.list_indexes(call.db, call.collection, call.exchange.deadline)
+    return any(index["name"] == call.resource.id for index in indexes)
 
 
 def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
@@ -129,7 +129,7 @@ def read_index(body: Mapping[str, Any]) -> tuple[Document, Document]:
         )
     collation = options.get("collation")
     if isinstance(collation, dict):
-        options["collation"] = {_COLLATION.get(key, key): one for key, one in collation.items()}
+        options["collation"] = {_COLLATION.get(key, key): value for key, value in collation.items()}
     return keys, options
 
 

@@ -21,7 +21,6 @@ from docgraph.exchange import Answer, Body, Document, Read, ResourceType, Stream
 from docgraph.exchange.data import SORT_KEY, Keyset
 from docgraph.exchange.errors import RequestError
 from docgraph.exchange.parsed import SortOrder
-from docgraph.exchange.response import HeaderList
 from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.etags import etag_headers
 from docgraph.rest.handlers.bulk import insert_many
@@ -107,10 +106,23 @@ class _Page:
 async def list_documents(call: RestCall) -> Answer:
     """Return a page of documents, newest first by default."""
     await call.require_collection()
-    headers = await _find_headers(call)
-    if call.wants_csv and _is_long(call):
-        return await _export_page(call, headers)
-    if call.parameters.count is None:
+    if call.wants_csv:
+        headers = csv_headers(call.collection)
+    else:
+        headers = [*etag_headers(await call.find_metadata(call.collection)), VARY]
+    # A long page is sent while it is read; with `after`, its `Link` depends on its end.
+    parameters = call.parameters
+    if call.wants_csv and parameters.pagesize > MAX_SAMPLE and parameters.after is None:
+        if parameters.count is not None:
+            headers += await _count(call)
+        order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
+        export = call.open_export()
+        read = call.read(_build_read(call, order), export.add)
+        answer = await export.answer(read, headers)
+        if isinstance(answer, Stream) or export.count >= parameters.pagesize:
+            answer.headers.append(next_page(call.request, page=str(parameters.page + 1)))
+        return answer
+    if parameters.count is None:
         page = await _read_page(call)
     else:
         page, counted = await _read_and_count(call)
@@ -118,31 +130,6 @@ async def list_documents(call: RestCall) -> Answer:
     if page.next is not None:
         headers.append(page.next)
     return Body(200, page.documents.render(), page.documents.media_type, headers)
-
-
-async def _find_headers(call: RestCall) -> HeaderList:
-    """Return the headers of the format; only JSON has the etag of the collection."""
-    if call.wants_csv:
-        return csv_headers(call.collection)
-    return [*etag_headers(await call.find_metadata(call.collection)), VARY]
-
-
-def _is_long(call: RestCall) -> bool:
-    """Check if the page is sent while it is read; with `after`, its `Link` depends on its end."""
-    return call.parameters.pagesize > MAX_SAMPLE and call.parameters.after is None
-
-
-async def _export_page(call: RestCall, headers: HeaderList) -> Answer:
-    parameters = call.parameters
-    if parameters.count is not None:
-        headers += await _count(call)
-    order = _NEWEST_FIRST if parameters.sort is None else parameters.sort
-    export = call.open_export()
-    read = call.read(_build_read(call, order), export.add)
-    answer = await export.answer(read, headers)
-    if isinstance(answer, Stream) or export.count >= parameters.pagesize:
-        answer.headers.append(next_page(call.request, page=str(parameters.page + 1)))
-    return answer
 
 
 async def _read_and_count(call: RestCall) -> tuple[_Page, list[tuple[str, str]]]:
@@ -236,16 +223,16 @@ async def _find_stored(call: RestCall, order: SortOrder, key: SortKey, id: Any) 
     are those that it compares, also that of `_id`.
     """
     paths = [path for path, _ in order]
-    has_null = any(one is None and path != "_id" for path, one in zip(paths, key, strict=True))
-    has_text = any(isinstance(one, str) for one in key)
+    has_null = any(value is None and path != "_id" for path, value in zip(paths, key, strict=True))
+    has_text = any(isinstance(value, str) for value in key)
     stats = call.context.store.stats
     is_stored = not has_text or await stats.collation(call.db, call.collection) == BY_BYTES
     if not has_null and is_stored:
         return key
     last = {"_id": {"$eq": key[paths.index("_id")] if id is None else id}}
     keyset = Keyset(last, {SORT_KEY: build_key(order)})
-    found = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
-    return read_key(found[0][SORT_KEY]) if found and SORT_KEY in found[0] else key
+    documents = await call.read(Read({}, {"_id": 1}, order, limit=1, keyset=keyset))
+    return read_key(documents[0][SORT_KEY]) if documents and SORT_KEY in documents[0] else key
 
 
 async def _count(call: RestCall) -> list[tuple[str, str]]:

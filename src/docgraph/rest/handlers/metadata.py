@@ -103,8 +103,8 @@ async def find_etag_condition(call: RestCall) -> Condition | None:
     of_database = (await call.find_metadata(None) or {}).get("etagPolicy")
     overrides, default = [of_database], policies.db
     if call.resource.collection is not None:
-        own = (await call.find_metadata(call.collection) or {}).get("etagPolicy")
-        overrides, default = [own, of_database], policies.coll
+        policy = (await call.find_metadata(call.collection) or {}).get("etagPolicy")
+        overrides, default = [policy, of_database], policies.coll
     demanded = call.parameters.check_etag or is_demanded(
         overrides, default, deleting=call.request.method == "DELETE"
     )

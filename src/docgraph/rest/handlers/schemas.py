@@ -51,8 +51,8 @@ def _by(handler: RestHandler) -> RestHandler:
 def _as_document(call: RestCall) -> RestCall:
     """Return the request as one for the schema document in its collection."""
     id = parse_id(call.resource.id, call.parameters.id_type)
-    own = Resource(ResourceType.DOCUMENT, call.resource.db, call.resource.collection, id)
-    return replace(call, resource=own)
+    resource = Resource(ResourceType.DOCUMENT, call.resource.db, call.resource.collection, id)
+    return replace(call, resource=resource)
 
 
 async def _read_schemas(request: Request) -> Document | list[Document]:
@@ -60,7 +60,7 @@ async def _read_schemas(request: Request) -> Document | list[Document]:
     content = await _read(request)
     check_size(content, "the schema")
     if isinstance(content, list):
-        return [_escape(one) for one in content]
+        return [_escape(schema) for schema in content]
     return _escape(content)
 
 
@@ -82,7 +82,7 @@ def _parse_plain(body: bytes, _: str) -> Document | list[Document] | None:
     except BodyError:
         return None
     several = content if isinstance(content, list) else [content]
-    return content if all(isinstance(one, dict) for one in several) else None
+    return content if all(isinstance(schema, dict) for schema in several) else None
 
 
 def _escape(schema: Document) -> Document:

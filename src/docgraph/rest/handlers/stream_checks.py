@@ -195,9 +195,9 @@ class _StreamChecks:
             return results, []
         results, failed = [], []
         for event in events:
-            found = await self.trials.run_over(form, [event], self.place)
-            failed += [event] if found is None else []
-            results += found or []
+            result = await self.trials.run_over(form, [event], self.place)
+            failed += [event] if result is None else []
+            results += result or []
         return results, failed
 
     async def _choose(
@@ -212,12 +212,12 @@ class _StreamChecks:
         return results or events
 
 
-_KINDS: Final = {one["_id"]["_data"]: one["operationType"] for one in build_events("", "")}
+_KINDS: Final = {event["_id"]["_data"]: event["operationType"] for event in build_events("", "")}
 
 
 def _check_ids(where: str, results: Sequence[Document], events: Sequence[Document]) -> None:
-    known = [event["_id"] for event in events]
-    if any(result.get("_id") not in known for result in results):
+    ids = [event["_id"] for event in events]
+    if any(result.get("_id") not in ids for result in results):
         raise DefinitionError(
             f"{where}: changes or removes the _id of an event, its resume token", hint=_KEEP_ID
         )
@@ -249,8 +249,8 @@ async def _find_unchecked(call: RestCall, properties: Mapping[str, Any]) -> list
         meant = as_meant({name: properties[name] for name in names})
         return [part for name in names for part in find_unchecked(meant[name], name, db=call.db)]
 
-    found: list[UncheckedPart] = await call.request.offload(find)
-    return found
+    unchecked: list[UncheckedPart] = await call.request.offload(find)
+    return unchecked
 
 
 async def find_doubtful(call: RestCall, properties: Mapping[str, Any]) -> list[str]:

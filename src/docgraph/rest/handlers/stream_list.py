@@ -24,8 +24,8 @@ async def list_open_streams(call: RestCall) -> Answer:
     """Return the streams that the caller may open."""
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
-    found = find_open_streams(metadata, call.exchange, call.context.dry_run)
-    return call.answer([stream.describe() async for stream in found])
+    streams = find_open_streams(metadata, call.exchange, call.context.dry_run)
+    return call.answer([stream.describe() async for stream in streams])
 
 
 MAX_LISTED: Final = 100  # streams of a collection: each costs an evaluation of the rules

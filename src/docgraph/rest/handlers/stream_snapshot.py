@@ -64,7 +64,7 @@ class StreamSnapshot:
         deadline = Deadline.after_ms(_READ_MS)
         self._at = await reads.find_snapshot(call.db, call.collection, deadline)
         if not matches_nothing(self.filter):
-            found = await reads.find(
+            documents = await reads.find(
                 call.db,
                 call.collection,
                 self.filter,
@@ -75,7 +75,7 @@ class StreamSnapshot:
                 rows=call.rows,
                 consistency=self._at,
             )
-            self._ids = [document["_id"] for document in found]
+            self._ids = [document["_id"] for document in documents]
         if len(self._ids) > self.most:
             raise SnapshotTooLarge(
                 f"the snapshot has more than {self.most} documents",

@@ -78,7 +78,12 @@ async def _subscribe(
     call: RestCall, definition: StreamDefinition, moment: Document
 ) -> Subscription:
     namespace = namespace_of(call.db, call.collection)
-    before = _is_before_requested(call, definition)
+    before = _is_on(call, _BEFORE)
+    if before and not definition.before:
+        raise RequestError(
+            "the stream does not show documents as they were before a change",
+            hint="connect without before; `before` in its definition allows it",
+        )
     row = (call.rows or {}).get(namespace)
     deadline = call.exchange.deadline
     streams = call.context.store.streams
@@ -103,17 +108,6 @@ async def _subscribe(
         notify_when=_find_condition(call, definition),
         constant=definition.constant,
     )
-
-
-def _is_before_requested(call: RestCall, definition: StreamDefinition) -> bool:
-    """Return whether events have the document before the change; reject it if not allowed."""
-    is_requested = _is_on(call, _BEFORE)
-    if is_requested and not definition.before:
-        raise RequestError(
-            "the stream does not show documents as they were before a change",
-            hint="connect without before; `before` in its definition allows it",
-        )
-    return is_requested
 
 
 def _find_condition(call: RestCall, definition: StreamDefinition) -> NotifyWhen | None:

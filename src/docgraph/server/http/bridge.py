@@ -33,14 +33,9 @@ class Bridge:
 
     async def run(self, answer: Takeover) -> None:
         """Run the application."""
-        await answer.application({**self._build_scope(), **answer.scope}, self._receive, self._send)
-        if not self._call.is_answered and not self._call.is_aborted:
-            raise RuntimeError("the application ended before its response did")
-
-    def _build_scope(self) -> dict[str, Any]:
         request = self._exchange.request
         connection = request.connection
-        return {
+        scope = {
             "type": "http",
             "asgi": _VERSIONS,
             "http_version": connection.http_version,
@@ -54,7 +49,11 @@ class Bridge:
             "query_string": request.query_string,
             "headers": list(request.headers.raw),
             "state": {},
+            **answer.scope,
         }
+        await answer.application(scope, self._receive, self._send)
+        if not self._call.is_answered and not self._call.is_aborted:
+            raise RuntimeError("the application ended before its response did")
 
     async def _receive(self) -> AsgiMessage:
         """Return the next part of the body; after its end, the disconnect.
@@ -76,16 +75,13 @@ class Bridge:
         if kind == "http.response.start" and self._head is None and not self._call.status:
             self._head = self._render_head(message["status"], list(message.get("headers", ())))
         elif kind == "http.response.body" and (self._head or self._call.status):
-            await self._send_part(message.get("body", b""), more=message.get("more_body", False))
+            if self._call.is_answered:
+                raise RuntimeError("a response has one end")
+            if self._head is not None:
+                await self._call.begin(self._head)
+                self._head = None
+            await self._call.send_part(message.get("body", b""))
+            if not message.get("more_body", False):
+                await self._call.end()
         else:
             raise RuntimeError(f"{kind} at the wrong time")
-
-    async def _send_part(self, part: bytes, *, more: bool) -> None:
-        if self._call.is_answered:
-            raise RuntimeError("a response has one end")
-        if self._head is not None:
-            await self._call.begin(self._head)
-            self._head = None
-        await self._call.send_part(part)
-        if not more:
-            await self._call.end()

@@ -72,12 +72,12 @@ class ConnectionShare:
         since = int(time.monotonic() * _TENTHS) - _HANGS_AFTER
         counts = self._cells[COUNT::ROW]
         turns = self._cells[TURN::ROW]
-        own = self._start // ROW
+        own_row = self._start // ROW
         return min(
             (
                 counts[worker]
                 for worker in range(len(turns))
-                if worker != own and turns[worker] and turns[worker] >= since
+                if worker != own_row and turns[worker] and turns[worker] >= since
             ),
             default=None,
         )

@@ -111,8 +111,8 @@ def deflate(content: bytes, bits: int) -> bytes | None:
         return None
     compressor = zlib.compressobj(_LEVEL, zlib.DEFLATED, -bits)
     parts = compressor.compress(content) + compressor.flush(zlib.Z_SYNC_FLUSH)
-    found = parts.removesuffix(_TAIL)
-    return found if len(found) < len(content) else None
+    compressed = parts.removesuffix(_TAIL)
+    return compressed if len(compressed) < len(content) else None
 
 
 def negotiate(headers: list[tuple[bytes, bytes]], most: int) -> MessageDeflate | None:
@@ -128,7 +128,9 @@ def negotiate(headers: list[tuple[bytes, bytes]], most: int) -> MessageDeflate |
 def _read_offer(parameters: list[str], most: int) -> MessageDeflate | None:
     """Return the compression with these parameters; None if one of them is invalid (7.1)."""
     values = dict(map(_split, parameters))
-    is_valid = all(name in _VALUES and _VALUES[name].fullmatch(one) for name, one in values.items())
+    is_valid = all(
+        name in _VALUES and _VALUES[name].fullmatch(value) for name, value in values.items()
+    )
     if not is_valid or len(values) < len(parameters):  # one of them is given twice
         return None
     asked = values.get("server_max_window_bits")

@@ -236,14 +236,14 @@ class Exchanges:
 
     def _find_connection(self, call: HttpCall, headers: Headers) -> Connection:
         """Return the peer of the connection, adjusted for proxies, old clients and WebSockets."""
-        known = call.wire.connection
-        client, scheme = self._proxies.resolve(known.client, known.scheme, headers)
+        connection = call.wire.connection
+        client, scheme = self._proxies.resolve(connection.client, connection.scheme, headers)
         return replace(
-            known,
+            connection,
             client=client,
             scheme=_SOCKET_SCHEMES[scheme] if call.is_handshake else scheme,
             http_version=call.request.version,
-            host=self._proxies.find_host(known.client, headers),
+            host=self._proxies.find_host(connection.client, headers),
         )
 
     async def _answer(self, call: HttpCall, exchange: Exchange) -> Answer:

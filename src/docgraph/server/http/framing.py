@@ -91,8 +91,8 @@ def read_head(
 def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestError:
     """Return the error for bytes that the parser rejected: an unknown method, or no HTTP."""
     if isinstance(error, httptools.HttpParserInvalidMethodError):
-        found = _METHOD.match(data)
-        if found and (method := found[1].decode("ascii")) not in _SERVED_METHODS:
+        matched = _METHOD.match(data)
+        if matched and (method := matched[1].decode("ascii")) not in _SERVED_METHODS:
             return MethodNotAllowed(method, _SERVED_METHODS)
     return RequestError("the request is not valid HTTP")
 
@@ -100,9 +100,9 @@ def explain_refusal(error: httptools.HttpParserError, data: bytes) -> RequestErr
 def glean_head(data: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]]:
     """Extract from a head that llhttp rejected what the format of the error depends on."""
     head = data.partition(b"\r\n\r\n")[0]
-    found = _TARGET.match(data)
+    target = _TARGET.match(data)
     headers = [(field[1].lower(), field[2].strip()) for field in _GLEANED.finditer(head)]
-    return found[1] if found else b"", headers
+    return target[1] if target else b"", headers
 
 
 def find_path(target: bytes) -> bytes:

@@ -58,7 +58,7 @@ class UploadBudget:
         if len(share.read) > self._limits.uploads_per_address:
             self._hold_oldest(share)
         elif self.count > self._limits.uploads:
-            self._hold_oldest(max(self._shares.values(), key=lambda one: len(one.read)))
+            self._hold_oldest(max(self._shares.values(), key=lambda share: len(share.read)))
         self.grow(body, size)
 
     def grow(self, body: IncomingBody, size: int) -> None:
@@ -72,7 +72,7 @@ class UploadBudget:
             while share.size > self._limits.uploads_size_per_address:
                 _give_up_largest(share)
             while self.size > self._most:
-                _give_up_largest(max(self._shares.values(), key=lambda one: one.size))
+                _give_up_largest(max(self._shares.values(), key=lambda share: share.size))
 
     def fit(self, room: int | None) -> None:
         """Adapt the limit to the bytes that the process may still allocate; None: no limit."""
@@ -109,7 +109,7 @@ class UploadBudget:
         most = self._limits.uploads_per_address
         waiting = [one for one in self._shares.values() if one.held and len(one.read) < most]
         if waiting:
-            share = min(waiting, key=lambda one: len(one.read))
+            share = min(waiting, key=lambda share: len(share.read))
             oldest = next(iter(share.held))
             share.read[oldest] = share.held.pop(oldest)
             self.count += 1

@@ -152,7 +152,11 @@ class HttpProtocol(asyncio.Protocol):
         if refusal is not None:
             self._give_up(refusal)
         elif self._reader.in_head and self._phase is not Phase.HEAD:
-            self._await_head()
+            # The timeout of the first head began with the connection.
+            if self._phase is Phase.NEW:
+                self._phase = Phase.HEAD
+            elif self._phase in (Phase.IDLE, Phase.WORK):
+                self._enter(Phase.HEAD, self._limits.header_time)
 
     def _pause_reading(self) -> None:
         if self._is_reading and not self.transport.is_closing():
@@ -228,13 +232,6 @@ class HttpProtocol(asyncio.Protocol):
         """Wait until the peer has read most of what was written."""
         if self._writable is not None:
             await self._writable.wait()
-
-    def _await_head(self) -> None:
-        """Start the timeout of a head; that of the first one began with the connection."""
-        if self._phase is Phase.NEW:
-            self._phase = Phase.HEAD
-        elif self._phase in (Phase.IDLE, Phase.WORK):
-            self._enter(Phase.HEAD, self._limits.header_time)
 
     def await_body(self, incoming: IncomingBody) -> None:
         """Start the timeout of the body, which the application reads; send `100 Continue`."""

@@ -41,23 +41,6 @@ _NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6
 _TIMEOUT = 3008  # of the registry of close codes
 
 
-def _render_handshake(
-    head: Head, key: bytes, date: bytes, deflating: MessageDeflate | None = None
-) -> bytes:
-    """Return the response that accepts a handshake, with the compression if there is one."""
-    extensions = b"Sec-WebSocket-Extensions: %s\r\n" % deflating.response if deflating else b""
-    return b"".join(
-        (
-            b"HTTP/1.1 101 Switching Protocols\r\n",
-            date,
-            *head.lines,
-            b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
-            extensions,
-            b"Sec-WebSocket-Accept: %s\r\n\r\n" % generate_accept_token(key),
-        )
-    )
-
-
 def open_websocket(
     state: ProcessState, transport: asyncio.Transport, call: HttpCall, head: Head
 ) -> WebSocket:
@@ -66,7 +49,20 @@ def open_websocket(
     is_on = state.limits.websocket_compression
     deflating = negotiate(call.headers.raw, MAX_MESSAGE) if is_on else None
     if not transport.is_closing():
-        transport.write(_render_handshake(head, key.encode("latin-1"), state.date, deflating))
+        extensions = b"Sec-WebSocket-Extensions: %s\r\n" % deflating.response if deflating else b""
+        transport.write(
+            b"".join(
+                (
+                    b"HTTP/1.1 101 Switching Protocols\r\n",
+                    state.date,
+                    *head.lines,
+                    b"Upgrade: websocket\r\nConnection: Upgrade\r\n",
+                    extensions,
+                    b"Sec-WebSocket-Accept: %s\r\n\r\n"
+                    % generate_accept_token(key.encode("latin-1")),
+                )
+            )
+        )
     return WebSocket(state, transport, call, deflating)
 
 
@@ -92,10 +88,10 @@ def _render_frames(message: SharedMessages, bits: int) -> bytes:
     if not bits:
         message.frames = message.frames or b"".join(map(render_frame, message.contents))
         return message.frames
-    known = message.compressed = message.compressed or {}
-    if bits not in known:
-        known[bits] = b"".join(render_frame(one, bits) for one in message.contents)
-    return known[bits]
+    frames = message.compressed = message.compressed or {}
+    if bits not in frames:
+        frames[bits] = b"".join(render_frame(content, bits) for content in message.contents)
+    return frames[bits]
 
 
 class WebSocket(asyncio.Protocol):
@@ -238,7 +234,14 @@ class WebSocket(asyncio.Protocol):
 
     def _handle(self, event: Event) -> None:
         if isinstance(event, CloseConnection):
-            self._handle_close(event)
+            if self._frames.state is ConnectionState.REMOTE_CLOSING:
+                self._write(event.response())
+            elif self._frames.state is ConnectionState.OPEN and event.code == _TOO_LARGE:
+                self._reject_long()  # by its size without compression
+            elif self._frames.state is ConnectionState.OPEN:
+                self._write(event)
+            self._end()
+            self._hang_up()
         elif self._is_over or self._is_one_too_many(event):
             return
         elif isinstance(event, TextMessage | BytesMessage):
@@ -276,17 +279,6 @@ class WebSocket(asyncio.Protocol):
 
     def _reject_long(self) -> None:
         self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
-
-    def _handle_close(self, event: CloseConnection) -> None:
-        """Handle the close frame of the peer, or its protocol violation."""
-        if self._frames.state is ConnectionState.REMOTE_CLOSING:
-            self._write(event.response())
-        elif self._frames.state is ConnectionState.OPEN and event.code == _TOO_LARGE:
-            self._reject_long()  # by its size without compression
-        elif self._frames.state is ConnectionState.OPEN:
-            self._write(event)
-        self._end()
-        self._hang_up()
 
     def _close_at_once(self, code: int, reason: str = "") -> None:
         if not self._is_over:

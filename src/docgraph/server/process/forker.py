@@ -55,7 +55,11 @@ class ForkedProcess:
     def is_over(self) -> bool:
         """Return whether the process has ended."""
         if not self._is_over and not self.is_orphan and self.sentinel.poll():
-            self._read_report()
+            try:
+                self._exit_code = self.sentinel.recv()
+                self._is_over = True
+            except (EOFError, OSError):
+                self.is_orphan = True
         if not self._is_over and self.is_orphan:
             self._check_orphan()
         return self._is_over
@@ -74,13 +78,6 @@ class ForkedProcess:
     def close(self) -> None:
         """Release its resources."""
         self.sentinel.close()
-
-    def _read_report(self) -> None:
-        try:
-            self._exit_code = self.sentinel.recv()
-            self._is_over = True
-        except (EOFError, OSError):
-            self.is_orphan = True
 
     def _check_orphan(self) -> None:
         """Check a process whose parent is now this one, as process 1, or a stranger."""
@@ -161,8 +158,8 @@ class Forker:
             try:
                 with report:
                     line.orders.send((order, len(descriptors)))
-                    for one in (report.fileno(), *descriptors):
-                        send_handle(line.orders, one, line.pid)
+                    for descriptor in (report.fileno(), *descriptors):
+                        send_handle(line.orders, descriptor, line.pid)
                 if sentinel.poll(_FORK_SECONDS):
                     return ForkedProcess(sentinel.recv(), sentinel, line.pid)
                 _kill(line.pid)
@@ -205,8 +202,8 @@ def _run(work: ForkedWork, orders: Connection) -> NoReturn:
     try:
         atexit._clear()  # the exit handlers of the parent
         ignored = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-        for one in ignored:
-            signal.signal(one, signal.SIG_IGN)
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         gc.freeze()  # otherwise garbage collection in forked processes would copy all of it
         _follow_orders(work, orders)
@@ -220,7 +217,7 @@ def _follow_orders(work: ForkedWork, orders: Connection) -> None:
     running: dict[Connection, _Running] = {}  # by the pipe that closes when a process ends
     while True:
         ready = wait([orders, *running])
-        for ended in [one for one in running if one in ready]:
+        for ended in [pipe for pipe in running if pipe in ready]:
             _report_exit(ended, running.pop(ended))
         if orders not in ready:
             continue
@@ -232,7 +229,12 @@ def _follow_orders(work: ForkedWork, orders: Connection) -> None:
         ended, alive = Pipe(duplex=False)
         pid = _fork(ignores_stop=order is None)
         if pid == 0:
-            for inherited in (orders, ended, *running, *(one.report for one in running.values())):
+            for inherited in (
+                orders,
+                ended,
+                *running,
+                *(process.report for process in running.values()),
+            ):
                 inherited.close()
             os.close(report)  # and keeps `alive` open until the end
             if order is None:

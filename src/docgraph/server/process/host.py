@@ -233,8 +233,8 @@ def ignoring_signals() -> Iterator[None]:
     try:
         yield
     finally:
-        for one in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"):
-            signal.signal(signal.Signals[one], signal.SIG_IGN)
+        for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"):
+            signal.signal(signal.Signals[name], signal.SIG_IGN)
 
 
 @contextmanager

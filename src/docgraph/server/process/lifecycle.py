@@ -97,7 +97,9 @@ class Watchdog:
         now = self._clock()
         if not self._period or now < self._due:
             return
-        if not pulses or any(self._notified.get(one) == pulse for one, pulse in pulses.items()):
+        if not pulses or any(
+            self._notified.get(worker) == pulse for worker, pulse in pulses.items()
+        ):
             self._due = now + self._period / 8
             return
         self._notified = dict(pulses)

@@ -237,8 +237,8 @@ class ProbeServer:
         self._wake_r, self._wake_w = socket.socketpair()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
-        for one in (listener, self._wake_r, self._wake_w):
-            one.setblocking(False)
+        for source in (listener, self._wake_r, self._wake_w):
+            source.setblocking(False)
         self._selector.register(listener, selectors.EVENT_READ)
         self._selector.register(self._wake_r, selectors.EVENT_READ)
 
@@ -254,8 +254,8 @@ class ProbeServer:
         for visitor in tuple(self._visitors):
             self._drop(visitor)
         self._selector.close()
-        for one in (self._listener, self._wake_r, self._wake_w):
-            one.close()
+        for source in (self._listener, self._wake_r, self._wake_w):
+            source.close()
 
     def _run(self) -> None:
         while not self._is_closed:
@@ -339,7 +339,15 @@ class ProbeServer:
                 raise _Rejected(431, f"the head has more than {_MAX_HEAD} bytes")
             visitor.request = parse_request(head)
             self._check_host(visitor.request.host, visitor.peer)
-            health = self._find_health(visitor.request.path)
+            path = visitor.request.path
+            if path == "/ping":
+                health = self.state.read_liveness()
+            elif path == "/health/db":
+                health = self.state.read_readiness()
+            elif path == "/metrics" and self._render_metrics is not None:
+                health = None
+            else:
+                raise _Rejected(404, "there is nothing at this path")
         except _Rejected as rejected:
             health = rejected.health
         except Misdirected as error:
@@ -350,16 +358,6 @@ class ProbeServer:
                 threading.Thread(target=self._collect_metrics, daemon=True).start()
             return
         self._send(visitor, health.status, "application/json", _render(health))
-
-    def _find_health(self, path: str) -> Health | None:
-        """Return the response of a path; None for metrics, which take longer."""
-        if path == "/ping":
-            return self.state.read_liveness()
-        if path == "/health/db":
-            return self.state.read_readiness()
-        if path == "/metrics" and self._render_metrics is not None:
-            return None
-        raise _Rejected(404, "there is nothing at this path")
 
     def _collect_metrics(self) -> None:
         assert self._render_metrics is not None  # noqa: S101 - else there is no such path

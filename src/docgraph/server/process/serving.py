@@ -133,22 +133,19 @@ class HttpServer:
             self._reloading.start("certificate-age", self._watch_age)
         self._reloading.start("reload", self._reload)
         for listener in listeners:
-            options = self._tls_options(listener)
+            options: dict[str, Any] = {}
+            if listener.scheme == "https" and self._certificate is not None:
+                options = {
+                    "ssl": self._certificate.context,
+                    "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
+                    "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
+                }
             make_protocol = partial(HttpProtocol, self._state, loop)
             self._acceptors.append(
                 Acceptor(listener.socket, make_protocol, options, self._state.share)
             )
         self._state.share.record_turn()
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
-
-    def _tls_options(self, listener: ListeningSocket) -> dict[str, Any]:
-        if listener.scheme != "https" or self._certificate is None:
-            return {}
-        return {
-            "ssl": self._certificate.context,
-            "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
-            "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
-        }
 
     def reload(self, *, logs_only: bool = False) -> None:
         """Open log files again that were renamed, and load certificate and key."""
@@ -212,7 +209,7 @@ class HttpServer:
                 connection.shutdown()
                 told.add(connection)
             self._state.sweep(loop.time())
-            is_late = any(one.connecting for one in self._acceptors)
+            is_late = any(acceptor.connecting for acceptor in self._acceptors)
             is_busy = self._state.connections or self._state.exchanges.tasks or is_late
             if stopping.done() or not is_busy:
                 return
@@ -229,22 +226,19 @@ class HttpServer:
         await self._reloading.close(grace=_CUT_SECONDS)
         await self._blocking.close(grace=_CUT_SECONDS)
 
-    def _check_memory(self) -> None:
-        """Adapt to the memory limit, which may change."""
-        hold_reserve()
-        with suppress(OSError, MemoryError):  # no descriptor is free: the last limit stays
-            room = read_room(self._settings.core.workers)
-            self._state.bodies.fit(room)
-            if self._limits.fits_unread_to_memory:
-                self._state.unread.fit(room)
-
     async def _tick(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_SWEEP)
-            self._check_memory()
+            # The memory limit may change.
+            hold_reserve()
+            with suppress(OSError, MemoryError):  # no descriptor is free: the last limit stays
+                room = read_room(self._settings.core.workers)
+                self._state.bodies.fit(room)
+                if self._limits.fits_unread_to_memory:
+                    self._state.unread.fit(room)
             self._state.sweep(loop.time())
-            if not any(one.is_exhausted for one in self._acceptors):
+            if not any(acceptor.is_exhausted for acceptor in self._acceptors):
                 self._state.share.record_turn()
             self._on_sweep()
 
@@ -277,7 +271,13 @@ async def serve_process(
             finally:
                 await server.stop(stop.at_once)
     finally:
-        await _close_in_time(application, server, stop)
+        # Close everything within the rest of the grace period and a moment; then abort.
+        closing = asyncio.ensure_future(application.shutdown())
+        await asyncio.wait((closing,), timeout=stop.left(server.grace))
+        if not closing.done():
+            await cancel_until_over([closing], grace=_CUT_SECONDS)
+        if closing.done() and not closing.cancelled():
+            closing.result()
 
 
 def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -289,16 +289,6 @@ def _handle_loop_error(loop: asyncio.AbstractEventLoop, context: dict[str, Any])
 
 async def _announce(application: Application, on_ready: Callable[[str], None]) -> None:
     on_ready(await application.contact_database())
-
-
-async def _close_in_time(application: Application, server: HttpServer, stop: Stop) -> None:
-    """Close everything within the rest of the grace period and a moment; then abort."""
-    closing = asyncio.ensure_future(application.shutdown())
-    await asyncio.wait((closing,), timeout=stop.left(server.grace))
-    if not closing.done():
-        await cancel_until_over([closing], grace=_CUT_SECONDS)
-    if closing.done() and not closing.cancelled():
-        closing.result()
 
 
 async def _unless_stopped(startup: Any, stop: Stop) -> bool:

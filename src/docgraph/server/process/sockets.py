@@ -48,16 +48,11 @@ class ListeningSocket:
 
         That of a Unix socket is `unix:` and its path.
         """
-        if self.is_unix:
+        if self.socket.family == socket.AF_UNIX:
             return f"unix:{self.socket.getsockname()}"
         host, port = self.socket.getsockname()[:2]
         host = _ANYWHERE.get(host, f"[{host}]" if ":" in host else host)
         return f"{self.scheme}://{host}:{port}"
-
-    @property
-    def is_unix(self) -> bool:
-        """Whether it is a Unix socket."""
-        return self.socket.family == socket.AF_UNIX
 
     def close(self) -> None:
         """Close the socket, and remove the file of a Unix socket."""
@@ -101,7 +96,12 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        _watch_peers(listener)
+        # Accepted connections inherit these options; systems differ in support.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        options = {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS, "TCP_NOTSENT_LOWAT": _UNSENT}
+        for name, value in options.items():
+            if hasattr(socket, name):
+                listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
         listener.bind(address)
         listener.listen(_BACKLOG)
     except OSError as error:
@@ -111,25 +111,16 @@ def _listen(scheme: str, host: str, port: int) -> socket.socket:
     return listener
 
 
-def _watch_peers(listener: socket.socket) -> None:
-    """Set the options that accepted connections inherit; systems differ in support."""
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    options = {**_VANISHED, "TCP_USER_TIMEOUT": _UNCONFIRMED_MS, "TCP_NOTSENT_LOWAT": _UNSENT}
-    for name, value in options.items():
-        if hasattr(socket, name):
-            listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
 def _resolve(scheme: str, host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except socket.gaierror:
         raise StartupError(
             f"the host {host!r} of /{scheme}-listener does not resolve to an address"
         ) from None
     # `localhost` may be two addresses; the one that all clients reach comes first
-    found.sort(key=lambda entry: entry[0] != socket.AF_INET)
-    family, _, _, _, address = found[0]
+    addresses.sort(key=lambda entry: entry[0] != socket.AF_INET)
+    family, _, _, _, address = addresses[0]
     return family, (str(address[0]), int(address[1]))
 
 
@@ -223,8 +214,8 @@ class SocketFile(NamedTuple):
     @classmethod
     def find(cls, path: str) -> SocketFile:
         """Return the file at the path."""
-        found = os.lstat(path)
-        return cls(path, found.st_dev, found.st_ino)
+        status = os.lstat(path)
+        return cls(path, status.st_dev, status.st_ino)
 
     def remove(self) -> None:
         """Remove the file, unless another process has replaced it."""
@@ -235,10 +226,10 @@ class SocketFile(NamedTuple):
 
 def _remove_stale(path: str) -> None:
     try:
-        found = os.lstat(path)
+        status = os.lstat(path)
     except FileNotFoundError:
         return
-    if not stat.S_ISSOCK(found.st_mode):
+    if not stat.S_ISSOCK(status.st_mode):
         raise StartupError(
             f"{path} exists and is not a socket",
             hint=f"remove it, or choose another path with {_OPTION}",

@@ -154,10 +154,10 @@ class Certificate:
 
 def _stamp_file(path: str) -> object:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         return error.errno
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def build_context(listener: HttpsListener) -> ssl.SSLContext:

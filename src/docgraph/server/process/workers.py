@@ -140,7 +140,12 @@ class Supervisor:
                     if not self._is_serving and all(one.is_ready for one in self._workers):
                         self._is_serving = True
                         on_ready(next((one.missing for one in self._workers if one.missing), ""))
-                    self._speak_for_workers()
+                    # Workers that are being replaced do not count for the watchdog.
+                    if self._watchdog is not None and self._is_serving:
+                        pulses = self._forker.pulses
+                        self._watchdog.check(
+                            {number: pulses[number - 1] for number in self._find_ready()}
+                        )
                 emit(ServerStopping(self._signals[0].name))
             finally:
                 if self._health is not None:
@@ -166,8 +171,8 @@ class Supervisor:
             yield wakeup_r
         finally:
             signal.set_wakeup_fd(previous)
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
             wakeup_r.close()
             wakeup_w.close()
 
@@ -210,16 +215,16 @@ class Supervisor:
             wakeup_r.recv(64)
         for pid in self._forker.restore():
             emit(ForkerLost(pid))
-        for one in self._workers:
-            if one.channel in happened:
-                self._read_message(one)
-            process = one.process
-            may_be_over = process and (process.sentinel in happened or one.is_cut_off)
+        for worker in self._workers:
+            if worker.channel in happened:
+                self._read_message(worker)
+            process = worker.process
+            may_be_over = process and (process.sentinel in happened or worker.is_cut_off)
             if process is not None and may_be_over and process.is_over():
-                self._on_exit(one, process)
-            self._check_forker(one)
-            if one.process is None and time.monotonic() >= one.due and not self._signals:
-                self._spawn(one)
+                self._on_exit(worker, process)
+            self._check_forker(worker)
+            if worker.process is None and time.monotonic() >= worker.due and not self._signals:
+                self._spawn(worker)
 
     def _check_forker(self, worker: _Worker) -> None:
         """Kill the forker of a worker that has ended, if it does not report that: it hangs."""
@@ -231,30 +236,26 @@ class Supervisor:
 
     def _find_watched(self, wakeup_r: socket.socket) -> list[Any]:
         watched: list[Any] = [wakeup_r, *self._forker.connections_to_forkers]
-        for one in self._workers:
-            if one.process is not None and not one.process.is_orphan:
-                watched.append(one.process.sentinel)
-            if one.channel is not None:
-                watched.append(one.channel)
+        for worker in self._workers:
+            if worker.process is not None and not worker.process.is_orphan:
+                watched.append(worker.process.sentinel)
+            if worker.channel is not None:
+                watched.append(worker.channel)
         return watched
 
     def _find_pause(self) -> float | None:
         """Return the seconds until something is due; None if nothing is."""
         now = time.monotonic()
-        dues = [one.due - now for one in self._workers if one.process is None]
-        dues += [_ORPHAN_CHECK for one in self._workers if one.process and one.channel is None]
+        dues = [worker.due - now for worker in self._workers if worker.process is None]
+        dues += [
+            _ORPHAN_CHECK for worker in self._workers if worker.process and worker.channel is None
+        ]
         if self._is_serving and self._watchdog and self._watchdog.seconds_left is not None:
             dues.append(self._watchdog.seconds_left)
         return max(0.0, min(dues)) if dues else None
 
     def _find_ready(self) -> list[int]:
-        return [one.number for one in self._workers if one.process and one.is_ready]
-
-    def _speak_for_workers(self) -> None:
-        """Pass the pulses of workers to the watchdog; workers being replaced do not count."""
-        if self._watchdog is not None and self._is_serving:
-            pulses = self._forker.pulses
-            self._watchdog.check({number: pulses[number - 1] for number in self._find_ready()})
+        return [worker.number for worker in self._workers if worker.process and worker.is_ready]
 
     def _read_message(self, worker: _Worker) -> None:
         assert worker.channel is not None  # noqa: S101 - only open channels are watched
@@ -314,7 +315,7 @@ class Supervisor:
                     self._release(worker, process)
 
     def _running(self) -> list[tuple[_Worker, ForkedProcess]]:
-        return [(one, one.process) for one in self._workers if one.process is not None]
+        return [(worker, worker.process) for worker in self._workers if worker.process is not None]
 
     def _signal_all(self, number: signal.Signals) -> None:
         for _, process in self._running():
@@ -340,8 +341,8 @@ def _work(
         return HttpServer(application, settings, cells, number - 1, move_pulse, shared_pair)
 
     listeners = [
-        ListeningSocket(socket.socket(fileno=one), scheme)
-        for one, scheme in zip(descriptors[1:], schemes, strict=True)
+        ListeningSocket(socket.socket(fileno=descriptor), scheme)
+        for descriptor, scheme in zip(descriptors[1:], schemes, strict=True)
     ]
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:

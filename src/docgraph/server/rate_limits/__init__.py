@@ -35,16 +35,16 @@ class Limiter:
         buckets: Buckets,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.for_everybody = [one for one in limits if one.is_for_everybody]
-        self.for_callers = [one for one in limits if not one.is_for_everybody]
+        self.for_everybody = [limit for limit in limits if limit.is_for_everybody]
+        self.for_callers = [limit for limit in limits if not limit.is_for_everybody]
         self.buckets = buckets
         self.refusals = _Refusals(clock)
 
     @classmethod
     def open(cls, options: CallerLimits, instance: Instance, workers: int) -> Limiter:
         """Open the limits of the configuration, with the counts that all workers share."""
-        limits = [Limit(number, one) for number, one in enumerate(options.limits)]
-        return cls(limits, instance.open_buckets([one.quota for one in limits], workers))
+        limits = [Limit(number, limit) for number, limit in enumerate(options.limits)]
+        return cls(limits, instance.open_buckets([limit.quota for limit in limits], workers))
 
     def close(self) -> None:
         """Close the counts."""
@@ -89,7 +89,7 @@ class RequestRateLimit:
         """Count a batch as so many requests, itself included; raises `TooManyRequests`."""
         if number > 1:
             limits = (*self._limiter.for_everybody, *self._limiter.for_callers)
-            rates = [one for one in limits if one.quota.rate is not None]
+            rates = [limit for limit in limits if limit.quota.rate is not None]
             self._count(rates, account, number - 1)
 
     def _count(self, limits: Sequence[Limit], account: Account | None, further: int = 0) -> None:
@@ -105,9 +105,11 @@ class RequestRateLimit:
         shares = self._limiter.buckets.acquire(claims)
         answers = list(zip(asked, shares, strict=True))
         self._answers.update(answers)
-        refused = [one for one in answers if one[1].refused_by]
+        refused = [answer for answer in answers if answer[1].refused_by]
         if refused:
-            raise self._reject(*max(refused, key=lambda one: one[1].seconds), account, further)
+            raise self._reject(
+                *max(refused, key=lambda answer: answer[1].seconds), account, further
+            )
         if not further:
             self._held += [share for limit, share in answers if limit.quota.places is not None]
 
@@ -116,7 +118,15 @@ class RequestRateLimit:
         if self._held:
             self._limiter.buckets.give_back(self._held)
         if self._answers:
-            exchange.headers.extend(_render_fields(list(self._answers.items())))
+            # All policies, and the share of the decisive limit.
+            answers = list(self._answers.items())
+            limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
+            exchange.headers.extend(
+                [
+                    ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
+                    ("RateLimit", limit.render_share(share)),
+                ]
+            )
 
     def _reject(
         self, limit: Limit, share: RateResult, account: Account | None, further: int
@@ -153,15 +163,6 @@ class _Refusals:
         self._untold[limit] = untold
 
 
-def _render_fields(answers: Sequence[tuple[Limit, RateResult]]) -> list[tuple[str, str]]:
-    """Return the `RateLimit` fields: all policies, and the share of the decisive limit."""
-    limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
-    return [
-        ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
-        ("RateLimit", limit.render_share(share)),
-    ]
-
-
 def _rank(answer: tuple[Limit, RateResult]) -> tuple[bool, float, bool, int]:
     """Return the sort key: rejections first (longest wait first), then rates, then places.
 
@@ -189,7 +190,15 @@ class Limit:
         self.number = number
         self.name = options.name
         self.quota = Quota(rate, burst, options.concurrent)
-        self.policy = ", ".join(_render_policies(options, burst))
+        policies = []
+        if options.requests_per_second is not None:
+            window = round_up(burst / options.requests_per_second)
+            policies.append(f'"{options.name}";q={burst};w={window}')
+        if options.concurrent is not None:
+            policies.append(
+                f'"{options.name_of_places}";q={options.concurrent};qu="concurrent-requests"'
+            )
+        self.policy = ", ".join(policies)
         self._name_of_places = options.name_of_places
         self._per = options.per
         self._role = options.role
@@ -229,15 +238,3 @@ class Limit:
 def round_up(seconds: float) -> int:
     """Round up to whole seconds, at least one."""
     return max(1, ceil(seconds - _DUST))
-
-
-def _render_policies(options: CallerLimit, burst: int) -> list[str]:
-    policies = []
-    if options.requests_per_second is not None:
-        window = round_up(burst / options.requests_per_second)
-        policies.append(f'"{options.name}";q={burst};w={window}')
-    if options.concurrent is not None:
-        policies.append(
-            f'"{options.name_of_places}";q={options.concurrent};qu="concurrent-requests"'
-        )
-    return policies

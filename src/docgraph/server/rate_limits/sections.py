@@ -70,20 +70,18 @@ class CallerLimit(Section, frozen=True):
         if self.per == "role" and self.role is None:
             return "/per", "it does not say which role", "set 'role'"
         if self.role is not None and self.role.startswith("$"):
-            return self._find_flaw_of_role(self.role)
-        return None
-
-    def _find_flaw_of_role(self, role: str) -> tuple[str, str, str] | None:
-        """Check the role: a misspelt one would match no user, and the limit no caller."""
-        if role not in (_UNKNOWN_CALLER, _KNOWN_CALLER):
-            hint = f"'{_UNKNOWN_CALLER}' and '{_KNOWN_CALLER}' are the roles that begin with '$'"
-            return "/role", "no caller can have this role", hint
-        if self.per == "user" and role == _UNKNOWN_CALLER:
-            return (
-                "/per",
-                "unauthenticated callers are no users",
-                "count them by address: 'per: address'",
-            )
+            # A misspelt role would match no user, and the limit no caller.
+            if self.role not in (_UNKNOWN_CALLER, _KNOWN_CALLER):
+                hint = (
+                    f"'{_UNKNOWN_CALLER}' and '{_KNOWN_CALLER}' are the roles that begin with '$'"
+                )
+                return "/role", "no caller can have this role", hint
+            if self.per == "user" and self.role == _UNKNOWN_CALLER:
+                return (
+                    "/per",
+                    "unauthenticated callers are no users",
+                    "count them by address: 'per: address'",
+                )
         return None
 
 

@@ -196,22 +196,18 @@ async def _carry_out(
             answer = part.early
             if answer is None:
                 answer = await admission.serve_entry(part.exchange)
-            answers.append(_require_done(answer))
+            if not isinstance(answer, Body):
+                raise NotSupported("its answer cannot be a part of another one")
+            failure = find_failure(answer)
+            if failure is not None:
+                raise failure
+            answers.append(answer)
             size += len(_render_answer(answers[-1])) + 1  # also the bytes around its content
             if size > _MAX_BYTES:
                 raise AnswerTooLarge(f"the answers exceed {_MAX_BYTES >> 20} MiB")
         except DocgraphError as error:
             raise at(error, part.place) from error.__cause__
     return answers
-
-
-def _require_done(answer: Answer) -> Body:
-    if not isinstance(answer, Body):
-        raise NotSupported("its answer cannot be a part of another one")
-    failure = find_failure(answer)
-    if failure is not None:
-        raise failure
-    return answer
 
 
 async def _see_off(part: _AdmittedEntry, answer: Body, admission: Admission) -> Body:

@@ -75,7 +75,7 @@ def read_entries(content: Any) -> list[BatchEntry]:
             f"the batch has {len(content)} entries, {MAX_ENTRIES} are allowed",
             hint="send several batches; each of them is a transaction of its own",
         )
-    entries = [_read_entry(index, one) for index, one in enumerate(content)]
+    entries = [_read_entry(index, entry) for index, entry in enumerate(content)]
     if sum(len(entry.place.path) for entry in entries) > MAX_PATHS:
         raise BodyTooLarge(
             f"the paths of the batch have more than {MAX_PATHS} characters together",
@@ -91,18 +91,14 @@ def _read_entry(index: int, entry: Any) -> BatchEntry:
         unknown = next((key for key in entry if key not in _KEYS), None)
         if unknown is not None:
             raise RequestError(f"unknown key '{unknown}'", hint=f"its keys are {', '.join(_KEYS)}")
-        place = EntryLocation(index, _read_method(entry), _read_path(entry))
+        method = entry.get("method")
+        if method not in _METHODS:
+            raise RequestError("'method' is none that a batch takes", hint=", ".join(_METHODS))
+        place = EntryLocation(index, str(method), _read_path(entry))
         headers = _read_headers(entry.get("headers", {}))
     except DocgraphError as error:
         raise at(error, EntryLocation(index)) from None
     return BatchEntry(place, headers, entry.get("body"), "body" in entry)
-
-
-def _read_method(entry: Mapping[str, Any]) -> str:
-    method = entry.get("method")
-    if method not in _METHODS:
-        raise RequestError("'method' is none that a batch takes", hint=", ".join(_METHODS))
-    return str(method)
 
 
 def _read_path(entry: Mapping[str, Any]) -> str:
@@ -149,11 +145,15 @@ def build_exchange(entry: BatchEntry, outer: Exchange) -> Exchange:
         """Read the body as bytes, for limits and plugins; services use the value itself."""
         return encode(entry.body, JsonMode.STANDARD) if entry.has_body else b""
 
+    kept = [(name, value) for name, value in batch.headers.raw if not _OF_BATCH.fullmatch(name)]
+    headers = {"content-type": _JSON, **entry.headers} if entry.has_body else entry.headers
     request = Request(
         entry.place.method,
         path,
         query_string=query,
-        headers=_build_headers(entry, batch.headers),
+        headers=Headers(
+            [*kept, *((name.encode(), value.encode("latin-1")) for name, value in headers.items())]
+        ),
         body=read,
         connection=batch.connection,
     )
@@ -175,19 +175,13 @@ def build_exchange(entry: BatchEntry, outer: Exchange) -> Exchange:
     )
 
 
-def _build_headers(entry: BatchEntry, batch: Headers) -> Headers:
-    kept = [(name, value) for name, value in batch.raw if not _OF_BATCH.fullmatch(name)]
-    own = {"content-type": _JSON, **entry.headers} if entry.has_body else entry.headers
-    return Headers([*kept, *((name.encode(), one.encode("latin-1")) for name, one in own.items())])
-
-
 ENTRY: Final = "entry"
 _BULK_FAILED: Final = 207
 _FAILED: Final = 400
 _SERVER_ERROR: Final = 500
 _KINDS: Final[dict[int, type[DocgraphError]]] = {
-    one.status: one
-    for one in (
+    error.status: error
+    for error in (
         RequestError,
         Unauthenticated,
         Forbidden,
@@ -234,21 +228,17 @@ def at(error: DocgraphError, place: EntryLocation) -> DocgraphError:
 def find_failure(answer: Body) -> DocgraphError | None:
     """Return the error that an answer means for the batch; None: the entry succeeded."""
     if answer.status == _BULK_FAILED:
-        return _find_bulk_failure(answer)
+        # The first failed document of a bulk write decides.
+        details = _parse(answer)
+        failed = details.get("errors") if isinstance(details, dict) else None
+        first: Document = failed[0] if failed else {}
+        message = f"document at index {first.get('index')}: {first.get('message')}"
+        return _build(int(first.get("httpStatus", _FAILED)), message, failed, [])
     if answer.status < _FAILED:
         return None
     if answer.status == PreconditionFailed.status:
         return PreconditionFailed("the ETag does not fit", headers=answer.headers)
     return _build(answer.status, "it was refused", _parse(answer), answer.headers)
-
-
-def _find_bulk_failure(answer: Body) -> DocgraphError:
-    """Return the error of a bulk write of which some documents failed; the first one decides."""
-    details = _parse(answer)
-    failed = details.get("errors") if isinstance(details, dict) else None
-    first: Document = failed[0] if failed else {}
-    message = f"document at index {first.get('index')}: {first.get('message')}"
-    return _build(int(first.get("httpStatus", _FAILED)), message, failed, [])
 
 
 def _build(

@@ -71,29 +71,26 @@ class OwnRights(Service):
             if not path.startswith("/"):
                 raise RequestError(f"{path!r} is no path", hint="a path begins with a slash")
         account = exchange.account
-        content = {
-            "user": account.name if account else None,
-            "roles": list(account.roles) if account else [],
-            "services": await self._find_services(exchange),
-            "rights": [await self._find_rights(exchange, path) for path in paths],
-        }
-        return _build_answer(content)
-
-    async def _find_services(self, exchange: Exchange) -> list[str]:
-        """Return the services that permit a GET, or that a rule for the caller can lead to."""
-        found = set()
+        # Services that permit a GET, or that a rule for the caller can lead to.
+        services = set()
         for prefix, service in self._dry_run.services:
             _, decision = await self._dry_run.decide_get(exchange, encode_path(prefix) or "/")
             if decision is not None:
-                found.add(service.name)
+                services.add(service.name)
         index = await self._book.find_rules(roles_of(exchange.account))
         reached = {prefix for rule in index.rules for prefix in rule.predicate.reach.prefixes}
         for prefix in reached:
             if (service_at := self._dry_run.find_service(prefix)) is not None:
-                found.add(service_at.name)
+                services.add(service_at.name)
             below = (one for at, one in self._dry_run.services if at[: len(prefix)] == prefix)
-            found |= {one.name for one in below}
-        return sorted(found)
+            services |= {one.name for one in below}
+        content = {
+            "user": account.name if account else None,
+            "roles": list(account.roles) if account else [],
+            "services": sorted(services),
+            "rights": [await self._find_rights(exchange, path) for path in paths],
+        }
+        return _build_answer(content)
 
     async def _find_rights(self, outer: Exchange, path: str) -> dict[str, Any]:
         allowed: list[str] = []
@@ -122,7 +119,7 @@ class OwnRights(Service):
             if flag is not None and flag not in rule.conditions.flags:
                 continue
             failed = await self._book.find_failures(rule, view)
-            if failed and all(_ON_CONTENT.match(one.condition) for one in failed):
+            if failed and all(_ON_CONTENT.match(failure.condition) for failure in failed):
                 return True
         return False
 
@@ -166,10 +163,10 @@ class VisibleApps(Service):
     async def handle(self, exchange: Exchange) -> Answer:
         """Return a hundred apps by uri, after the given one, and where to continue."""
         after = exchange.request.query.get("after") or ""
-        found, has_more = await find_visible_apps(self._access, exchange, after=after)
-        content: dict[str, Any] = {"apps": [self._describe(entry) for entry in found]}
+        visible, has_more = await find_visible_apps(self._access, exchange, after=after)
+        content: dict[str, Any] = {"apps": [self._describe(entry) for entry in visible]}
         if has_more:
-            content["next"] = found[-1].uri
+            content["next"] = visible[-1].uri
         return _build_answer(content)
 
     def _describe(self, entry: StoredDefinition) -> dict[str, Any]:
@@ -185,14 +182,14 @@ async def find_visible_apps(
     """Return the first apps that the caller can query, and whether there are more."""
     checked = count(1)
     most = _MAX_CHECKED if exchange.account is None else _MAX_CHECKED_FOR_USERS
-    found: list[StoredDefinition] = []
+    visible: list[StoredDefinition] = []
     async for entry in access.find_apps(
         exchange, after=after, wanted=lambda _: next(checked) <= most
     ):
-        if len(found) == _MAX_APPS:
-            return found, True
-        found.append(entry)
-    return found, False
+        if len(visible) == _MAX_APPS:
+            return visible, True
+        visible.append(entry)
+    return visible, False
 
 
 def find_description(entry: StoredDefinition) -> str | None:

@@ -8,7 +8,7 @@ import pytest
 
 from docgraph.access.parse_rule import read_rule
 from docgraph.access.rule import Rule, RuleOrigin
-from docgraph.access.rule_warnings import find_row_filters
+from docgraph.access.rule_filters import find_row_filters
 from docgraph.rest.sections import Mongo
 from tests.unit.access.harness import KNOWLEDGE
 
