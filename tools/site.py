@@ -19,6 +19,10 @@ from typing import Any, Final
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tools.release import read_release
+
 __all__ = ["build_navigation", "find_pages", "lay_out", "render_site"]
 
 ROOT: Final = Path(__file__).parents[1]
@@ -94,6 +98,8 @@ def render_site(build: Path) -> int:
         "site_dir": "docs",
         "nav": build_navigation((ROOT / INDEX).read_text()),
     }
+    if documentation := read_release().urls.get("Documentation"):
+        settings["site_url"] = documentation
     configuration = build / "mkdocs.yml"
     configuration.write_text(yaml.safe_dump(settings, sort_keys=False))
     zensical = Path(sys.executable).with_name("zensical")
