@@ -57,11 +57,17 @@
     return order(sorted.map(({ item }) => item));
   };
 
+  // "how to hide a field" is "hide field"; a query of such words only stays as it is.
+  const dropFillers = (input) => {
+    const words = input.split(/\s+/).filter((word) => !FILLERS.has(word.toLowerCase()));
+    return words.join(" ").trim() ? words.join(" ") : input;
+  };
+
   const query = (data, input) => ask({ type: 2, data: { ...JSON.parse(data), input } });
 
   const relax = async (data, reply) => {
-    const typed = JSON.parse(data).input.toLowerCase().split(/[^\p{L}\p{N}@$]+/u).filter(Boolean);
-    const words = typed.filter((word) => !FILLERS.has(word)).slice(0, MOST_WORDS).map(stem);
+    const typed = dropFillers(JSON.parse(data).input).toLowerCase();
+    const words = typed.split(/[^\p{L}\p{N}@$]+/u).filter(Boolean).slice(0, MOST_WORDS).map(stem);
     const items = new Map(order(reply.data.items).map((item) => [item.id, item]));
     for (let count = 0; count < words.length && items.size < ENOUGH; count++) {
       const replies = [];
@@ -75,9 +81,10 @@
 
   const answer = async (message) => {
     if (message.type === 0) locations = message.data.items.map(({ location }) => location);
-    if (message.type !== 2 || !message.data.input) return self.postMessage(await ask(message));
+    if (message.type !== 2 || !String(message.data.input).trim())
+      return self.postMessage(await ask(message));
     const data = JSON.stringify(message.data); // the worker changes the query
-    const reply = await ask(message);
+    const reply = await query(data, dropFillers(message.data.input));
     const isComplete = reply.type !== 3 || reply.data.pagination.total >= ENOUGH;
     if (isComplete && reply.data) reply.data.items = order(reply.data.items);
     self.postMessage(isComplete ? reply : await relax(data, reply));
