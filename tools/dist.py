@@ -74,7 +74,8 @@ def build_native(*, is_optional: bool) -> int:
 def write_sums(dist: Path, key: str | None) -> int:
     """Write the SHA-256 of each file for `sha256sum -c`, signed by the key; the exit code."""
     sums = dist / "SHA256SUMS"
-    lines = [f"{compute_sum(path)}  {path.name}\n" for path in sorted(dist.iterdir())]
+    files = [path for path in sorted(dist.iterdir()) if not path.name.startswith(sums.name)]
+    lines = [f"{compute_sum(path)}  {path.name}\n" for path in files]
     sums.write_text("".join(lines))
     if not key:
         return 0

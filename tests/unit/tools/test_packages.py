@@ -123,6 +123,7 @@ def test_sums_are_those_of_sha256sum_and_have_to_fit(
 ) -> None:
     (tmp_path / "a.whl").write_bytes(b"abc")
     dist.write_sums(tmp_path, None)
+    dist.write_sums(tmp_path, None)  # of the packages, not of the list
 
     digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
     assert (tmp_path / "SHA256SUMS").read_text() == f"{digest}  a.whl\n"
