@@ -1,6 +1,7 @@
 """Build the packages in `dist`: wheels, the source, and what they are made of (CycloneDX).
 
-Where cargo is installed, also the wheel of the native lane for this system.
+Where cargo is installed, also the wheel of the native lane for this system. SHA256SUMS lists all of
+them; gpg signs it where SIGN_KEY names a key.
 
     python -m tools.dist [--optional]
 
@@ -9,7 +10,9 @@ Where cargo is installed, also the wheel of the native lane for this system.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -47,7 +50,9 @@ def main(arguments: list[str]) -> int:
     version = wheel.name.split("-")[1]
     bill = DIST / f"docgraph-{version}.cdx.json"
     bill.write_text(json.dumps(sbom.build(), indent=2) + "\n")
-    code = build_native(is_optional="--optional" in arguments)
+    code = build_native(is_optional="--optional" in arguments) or write_sums(
+        DIST, os.environ.get("SIGN_KEY")
+    )
     for path in sorted(DIST.iterdir()):
         print(f"{path.relative_to(ROOT)}  {path.stat().st_size / 1024:.0f} KiB")
     return code
@@ -64,6 +69,24 @@ def build_native(*, is_optional: bool) -> int:
     if done.returncode:
         print("the wheel of the native lane cannot be built", file=sys.stderr)
     return 0 if is_optional else done.returncode
+
+
+def write_sums(dist: Path, key: str | None) -> int:
+    """Write the SHA-256 of each file for `sha256sum -c`, signed by the key; the exit code."""
+    sums = dist / "SHA256SUMS"
+    files = [path for path in sorted(dist.iterdir()) if not path.name.startswith(sums.name)]
+    lines = [f"{compute_sum(path)}  {path.name}\n" for path in files]
+    sums.write_text("".join(lines))
+    if not key:
+        return 0
+    command = ["gpg", "--batch", "--yes", "--local-user", key, "--armor", "--detach-sign"]
+    return subprocess.run([*command, str(sums)], check=False).returncode
+
+
+def compute_sum(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 if __name__ == "__main__":

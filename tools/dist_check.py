@@ -4,8 +4,8 @@
 
 The packages that docgraph needs come from the registry; with `--borrow` they are those of the
 environment that this runs in, which takes a few seconds and no network. `--optional` succeeds
-where there is no wheel. `--draft` accepts the placeholders of the project's addresses, which a
-release must not have.
+where there is no wheel. `--draft` accepts empty addresses in release.toml, which a release must
+not have.
 """
 
 from __future__ import annotations
@@ -27,10 +27,14 @@ from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tools.dist import compute_sum
+from tools.release import Release, read_release
+
 ROOT = Path(__file__).parent.parent
 DIST = ROOT / "dist"
 PATIENCE = 120  # seconds for each step
-PLACEHOLDER = ".invalid"  # a domain that never exists (RFC 2606)
 NOBODY = "mongodb://127.0.0.1:9/"  # a server says that it is ready also without its database
 WHEEL_HAS = ("docgraph/console/static/manifest.json", "docgraph/examples/chat/page.html")
 SOURCE_HAS = (
@@ -55,7 +59,7 @@ def check_contents(wheel: Path, source: Path, *, is_draft: bool) -> None:
         metadata = Parser().parsestr(packed.read(described).decode())
     check_metadata(metadata)
     if not is_draft:
-        check_release(metadata, (ROOT / "SECURITY.md").read_text())
+        check_release(read_release())
     require(WHEEL_HAS, names, wheel)
     with tarfile.open(source) as tree:
         require(SOURCE_HAS, tree.getnames(), source)
@@ -68,14 +72,33 @@ def require(wanted: tuple[str, ...], names: list[str], package: Path) -> None:
         raise Wrong(f"{package.name} lacks {', '.join(missing)}")
 
 
-def check_release(metadata: Message, policy: str) -> None:
-    """Reject addresses that are missing or placeholders, and the same in SECURITY.md."""
-    for name in ("Project-URL", "Author-email"):
-        values = metadata.get_all(name) or []
-        if not values or any(PLACEHOLDER in value for value in values):
-            raise Wrong(f"{name} is missing or a placeholder: set it in pyproject.toml")
-    if PLACEHOLDER in policy:
-        raise Wrong("SECURITY.md has a placeholder: name the address for reports")
+def check_release(release: Release) -> None:
+    """Reject a release whose owner has not filled in every address."""
+    if release.missing:
+        raise Wrong(f"release.toml has no {', '.join(release.missing)}: fill them in")
+
+
+def check_sums(dist: Path) -> None:
+    """Every file has its SHA-256 in the list; a list without a signature is named."""
+    sums = dist / "SHA256SUMS"
+    if not sums.is_file():
+        raise Wrong("SHA256SUMS is missing: make dist")
+    lines = (line.partition("  ") for line in sums.read_text().splitlines())
+    listed = {name: digest for digest, _, name in lines}
+    files = {path.name for path in dist.iterdir() if not path.name.startswith("SHA256SUMS")}
+    changed = {name for name in files if listed.get(name) != compute_sum(dist / name)}
+    if changed or files != listed.keys():
+        wrong = ", ".join(sorted(changed | (files ^ listed.keys())))
+        raise Wrong(f"SHA256SUMS does not fit {wrong}: make dist")
+    if not (dist / "SHA256SUMS.asc").is_file():
+        print("SHA256SUMS is not signed: make dist SIGN_KEY=<key of gpg>", file=sys.stderr)
+
+
+def check_native(dist: Path) -> None:
+    """A wheel of the native lane is one for every Python from 3.11 on."""
+    for wheel in dist.glob("docgraph_native-*.whl"):
+        if "-cp311-abi3-" not in wheel.name:
+            raise Wrong(f"{wheel.name} is for one version of Python, not for abi3")
 
 
 def check_metadata(metadata: Message) -> None:
@@ -242,6 +265,8 @@ def main(arguments: list[str]) -> int:
         print("there is no package to check: make dist", file=sys.stderr)
         return 0 if "--optional" in arguments else 1
     try:
+        check_sums(DIST)
+        check_native(DIST)
         check_contents(*found, is_draft="--draft" in arguments)
         with tempfile.TemporaryDirectory() as name:
             place = Path(name, "empty")

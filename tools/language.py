@@ -1,11 +1,12 @@
-"""Check the language of pages, messages and console: words to avoid, long lines, missing files.
+"""Check the language: words to avoid, long sentences, long lines, missing files.
 
     python tools/language.py [--pages] [--allow] [--wrap]
 
 Old words that are still in the files are counted in `tools/language.yml`; a file may not have more
 of them. `--allow` writes the current counts there. `--wrap` wraps the paragraphs of pages that
 have a line of more than 120 columns. `--pages` prints the mean length of sentences of each page,
-as information. Files that pages for developers name have to exist.
+as information. A sentence of a page for users has at most 35 words, of another page 45. Files that
+pages for developers name have to exist.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ import yaml
 
 ROOT: Final = Path(__file__).parents[1]
 ALLOWED: Final = ROOT / "tools/language.yml"
-LONG: Final = 25  # words
+LONG: Final = 25  # words, as a rule
+# At most this many words, by the path of the page.
+MOST: Final = {"README.md": 35, "docs/how-to/": 35, "docs/tutorial/": 35, "examples/": 35, "": 45}
 COLUMNS: Final = 120
 _PAGES: Final = (
     "*.md",
@@ -59,8 +62,11 @@ WORDS: Final = {
 _WORD: Final = re.compile(rf"\b(?:{'|'.join(WORDS)})\b", re.IGNORECASE)
 _CODE: Final = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)|<[^>\n]*>", re.MULTILINE | re.DOTALL)
 _VALUE: Final = re.compile(r'"[\w$-]*"')
-_HEADING: Final = re.compile(r"^#.*$", re.MULTILINE)
-_SENTENCE: Final = re.compile(r"[.!?:](?:\s|$)|\n\s*\n|\n\s*[*|#]|\|")
+# A sentence ends with a mark and a space, not with a colon; the marks in code do not end it.
+_SPAN: Final = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
+_END: Final = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"')*_]*(?:\s+|$)")
+_RULER: Final = re.compile(r"[|:\s-]+")
 _PATH: Final = re.compile(
     r"`(?!build/)((?:[\w.-]+/)+[\w.-]+\.(?:py|md|ts|tsx|mjs|rs|json|ya?ml)"
     r"|(?:src|tests|docs)/[\w./-]+)`"
@@ -120,9 +126,56 @@ def _suggest(word: str) -> str:
 
 def measure(text: str) -> tuple[float, int]:
     """Return the mean number of words of the sentences, and how many sentences are long."""
-    prose = _HEADING.sub("", _blank_code(text))
-    lengths = [len(words) for one in _SENTENCE.split(prose) if (words := one.split())]
-    return sum(lengths) / max(len(lengths), 1), sum(one > LONG for one in lengths)
+    lengths = [count_words(sentence) for _, sentence in split_sentences(text)]
+    return sum(lengths) / max(len(lengths), 1), sum(length > LONG for length in lengths)
+
+
+def find_long_sentences(root: Path = ROOT) -> Iterator[str]:
+    """Yield each sentence of a page that has too many words."""
+    for page in _find_pages(root):
+        name = page.relative_to(root).as_posix()
+        most = next(words for path, words in MOST.items() if name.startswith(path))
+        for line, sentence in split_sentences(page.read_text()):
+            words = count_words(sentence)
+            if words > most:
+                yield f"{name}:{line}: {words} words, at most {most}: {sentence[:60]}…"
+
+
+def split_sentences(text: str) -> Iterator[tuple[int, str]]:
+    """Yield each sentence of paragraphs, list items and cells of tables, with the line of these."""
+    for line, block in _split_blocks(text):
+        readable = _SPAN.sub(lambda span: re.sub(r"[.!?]", "_", span[0]), _LINK.sub(r"\1", block))
+        yield from ((line, sentence) for sentence in _END.split(readable) if sentence)
+
+
+def count_words(sentence: str) -> int:
+    """Return the number of words; those inside of code count, too."""
+    return sum(any(letter.isalnum() for letter in word) for word in sentence.split())
+
+
+def _split_blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Yield paragraphs and list items as one line, and the cells of tables, with their line."""
+    at, is_code = 1, False
+    for lines, is_prose in split_paragraphs(text):
+        if is_prose:
+            item = _ITEM.match(lines[0])
+            words = [lines[0][item.end() if item else 0 :], *lines[1:]]
+            yield at, " ".join(line.strip() for line in words)
+        elif _FENCE.match(lines[0]):
+            is_code = not is_code
+        elif not is_code and (row := lines[0].strip()).startswith(("|", ">")):
+            yield from ((at, cell) for cell in _split_row(row))
+        at += len(lines)
+
+
+def _split_row(row: str) -> list[str]:
+    """Return the cells of a row of a table, or the text of a quotation."""
+    if _RULER.fullmatch(row):
+        return []
+    if row.startswith(">"):
+        return [row.lstrip("> ")]
+    guarded = _SPAN.sub(lambda span: span[0].replace("|", "_"), row).replace(r"\|", "_")
+    return [cell.strip() for cell in guarded.split("|") if cell.strip()]
 
 
 def find_long_lines(root: Path = ROOT) -> Iterator[str]:
@@ -217,7 +270,7 @@ def main(arguments: list[str]) -> int:
             mean, long = measure(page.read_text())
             print(f"{mean:5.1f} words, {long:3} long sentences  {page.relative_to(ROOT)}")
     flaws = list(compare(found, yaml.safe_load(ALLOWED.read_text()) or {}))
-    flaws += [*find_long_lines(), *find_missing_files()]
+    flaws += [*find_long_lines(), *find_long_sentences(), *find_missing_files()]
     for flaw in flaws:
         print(flaw)
     return 1 if flaws else 0

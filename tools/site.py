@@ -3,7 +3,7 @@
 Pages link to each other, and to files of examples, by paths of the repository. So they are copied
 to `build/pages` with the same paths, together with the files that they link to. The navigation is
 the list in `docs/README.md`. Zensical checks every link and anchor, and `--strict` makes each
-warning an error.
+warning an error. Its search finds sections with all words only; `tools/site_search.js` adds others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tools.release import read_release
 
 __all__ = ["build_navigation", "find_pages", "lay_out", "render_site"]
 
@@ -94,11 +98,23 @@ def render_site(build: Path) -> int:
         "site_dir": "docs",
         "nav": build_navigation((ROOT / INDEX).read_text()),
     }
+    if documentation := read_release().urls.get("Documentation"):
+        settings["site_url"] = documentation
     configuration = build / "mkdocs.yml"
     configuration.write_text(yaml.safe_dump(settings, sort_keys=False))
     zensical = Path(sys.executable).with_name("zensical")
     command = [str(zensical), "build", "--clean", "--strict", "-f", str(configuration)]
-    return subprocess.run(command, check=False).returncode
+    code = subprocess.run(command, check=False).returncode
+    if code == 0:
+        _extend_search(build / "docs")
+    return code
+
+
+def _extend_search(site: Path) -> None:
+    """Append our part to the worker of the search."""
+    (worker,) = site.glob("assets/javascripts/workers/search.*.js")
+    with worker.open("a") as script:
+        script.write(f"\n{(ROOT / 'tools/site_search.js').read_text()}")
 
 
 def main() -> int:

@@ -16,6 +16,7 @@ from tests.programs import require
 
 PAGES = {
     "docs/how-to/use-the-rest-api.md": ("/dbAclAuthorizer/enabled=false",),
+    "docs/how-to/import.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/how-to/export-csv.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/how-to/cache-answers.md": ("/dbAclAuthorizer/enabled=false",),
     "docs/how-to/live-queries.md": ("/dbAclAuthorizer/enabled=false",),

@@ -19,7 +19,7 @@ from tests.http.harness import Mongo, Service, running
 
 pytestmark = pytest.mark.anyio
 
-PAGES = [f"docs/how-to/{name}.md" for name in ("filter", "joins", "search")]
+PAGES = [f"docs/how-to/{name}.md" for name in ("filter", "joins", "recipes", "search")]
 GUARDED = [f"docs/how-to/{name}.md" for name in ("anonymous-read", "multi-tenancy")]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 INDEX = re.compile(r"db\.(\w+)\.createIndex\((\{.*?\})\)")

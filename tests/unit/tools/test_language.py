@@ -8,9 +8,11 @@ import pytest
 from tools.language import (
     compare,
     find_long_lines,
+    find_long_sentences,
     find_missing_files,
     find_words,
     measure,
+    split_sentences,
     wrap_pages,
 )
 
@@ -64,6 +66,51 @@ def test_the_length_of_sentences_is_measured_without_code() -> None:
     assert measure(text + "\n```sh\na b c d e f g\n```\n") == measure(text)
 
     assert measure(text) == (5.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "One: two, three. docgraph is four! Is it?",
+            ["One: two, three.", "docgraph is four!", "Is it?"],
+        ),
+        (
+            "See e.g. `a. b? c` and [the page. It](x.md#a).",
+            ["See e.g. `a_ b_ c` and the page.", "It."],
+        ),
+        ("Of version 3.11.2 (or newer.) Next.", ["Of version 3.11.2 (or newer.", "Next."]),
+        ("A line\nand its rest\n\nAnother", ["A line and its rest", "Another"]),
+        ("**Of** this (at most 100) - a * b", ["**Of** this (at most 100) - a * b"]),
+        ("It does:\n\n* a; b\n  and c\n* d\n1. e", ["It does:", "a; b and c", "d", "e"]),
+        (
+            "| a: b | `c | d`. E |\n|---|---|\n| f \\| g | h |",
+            ["a: b", "`c _ d`.", "E", "f _ g", "h"],
+        ),
+        ("# A title.\n\n```sh\n| no. |\n```\n\n> A quotation.", ["A quotation."]),
+    ],
+)
+def test_sentences_end_with_a_mark_outside_of_code(text: str, expected: list[str]) -> None:
+    assert [sentence for _, sentence in split_sentences(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("page", "most"),
+    [("docs/how-to/a.md", 35), ("docs/tutorial/a.md", 35), ("docs/reference/a.md", 45)],
+)
+@pytest.mark.parametrize("form", ["{}", "* {}", "| cell | {} |", "A list: {}", "`code {}`"])
+def test_long_sentences_are_found_in_every_form(
+    tmp_path: Path, page: str, most: int, form: str
+) -> None:
+    spare = most - len([word for word in form.split() if word.strip("*|{}`")]) * (
+        "cell" not in form
+    )
+    write(tmp_path, page, "First.\n\n" + form.format("word " * (spare - 1) + "word."))
+    assert list(find_long_sentences(tmp_path)) == []
+
+    write(tmp_path, page, "First.\n\n" + form.format("word " * spare + "word."))
+    (flaw,) = find_long_sentences(tmp_path)
+    assert flaw.startswith(f"{page}:3: {most + 1} words, at most {most}: ")
 
 
 LONG_CODE = "`" + "code " * 24 + "`"

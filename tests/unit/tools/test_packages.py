@@ -9,7 +9,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
-from tools import dist_check, readme, sbom
+from tools import dist, dist_check, readme, release, sbom
 
 ROOT = Path(__file__).parents[3]
 URN = re.compile(
@@ -73,29 +73,76 @@ def test_the_readme_without_its_links_into_the_repository_is_one_for_an_index() 
     dist_check.check_metadata(Parser().parsestr(described))
 
 
-READY = "Project-URL: Homepage, https://docgraph.dev/\nAuthor-email: a <a@docgraph.dev>\n"
+FILLED = """
+maintainer = "a"
+email = "a@docgraph.dev"
+security-email = "b@docgraph.dev"
+[urls]
+Homepage = "https://docgraph.dev/"
+"""
 
 
-def test_a_release_needs_real_addresses() -> None:
-    dist_check.check_release(Parser().parsestr(READY), "write to a@docgraph.dev")
+def test_a_release_with_all_addresses_is_accepted(tmp_path: Path) -> None:
+    (tmp_path / "release.toml").write_text(FILLED)
+    found = release.read_release(tmp_path / "release.toml")
+
+    dist_check.check_release(found)
+    assert found.author == {"name": "a", "email": "a@docgraph.dev"}
+    assert found.urls == {"Homepage": "https://docgraph.dev/"}
 
 
 @pytest.mark.parametrize(
-    ("head", "policy", "told"),
+    ("filled", "named"),
     [
-        ("", "", "Project-URL"),
-        (READY.replace("docgraph.dev/", "docgraph.invalid/"), "", "Project-URL"),
-        (READY.replace("a@docgraph.dev", "a@docgraph.invalid"), "", "Author-email"),
-        (READY, "write to a@docgraph.invalid", "SECURITY"),
+        ("a@docgraph.dev", "no email:"),
+        ("b@docgraph.dev", "no security-email:"),
+        ("https://docgraph.dev/", "no urls.Homepage:"),
     ],
 )
-def test_a_release_with_placeholders_is_rejected(head: str, policy: str, told: str) -> None:
-    with pytest.raises(dist_check.Wrong, match=told):
-        dist_check.check_release(Parser().parsestr(head), policy)
+def test_a_release_without_an_address_is_rejected(tmp_path: Path, filled: str, named: str) -> None:
+    (tmp_path / "release.toml").write_text(FILLED.replace(filled, ""))
+
+    with pytest.raises(dist_check.Wrong, match=named):
+        dist_check.check_release(release.read_release(tmp_path / "release.toml"))
 
 
-def test_the_project_has_placeholders_where_a_release_needs_addresses() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+def test_addresses_are_in_one_file() -> None:
+    asked = release.read_release()
+    assert {"Homepage", "Documentation", "Source", "Changelog"} <= {
+        *asked.urls,
+        *(name.removeprefix("urls.") for name in asked.missing),
+    }
+    for place in (".", "workbench", "migrate"):
+        project = tomllib.loads((ROOT / place / "pyproject.toml").read_text())["project"]
+        assert not {"authors", "urls"} & project.keys()
+        assert {"authors", "urls"} <= set(project["dynamic"])
 
-    assert {"Homepage", "Documentation", "Source", "Changelog"} <= project["urls"].keys()
-    assert project["authors"]
+
+def test_sums_are_those_of_sha256sum_and_have_to_fit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a.whl").write_bytes(b"abc")
+    dist.write_sums(tmp_path, None)
+    dist.write_sums(tmp_path, None)  # of the packages, not of the list
+
+    digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    assert (tmp_path / "SHA256SUMS").read_text() == f"{digest}  a.whl\n"
+    dist_check.check_sums(tmp_path)
+    assert "not signed: make dist SIGN_KEY=" in capsys.readouterr().err
+
+    (tmp_path / "b.whl").write_bytes(b"")
+    with pytest.raises(dist_check.Wrong, match=r"does not fit b\.whl"):
+        dist_check.check_sums(tmp_path)
+    (tmp_path / "b.whl").unlink()
+    (tmp_path / "a.whl").write_bytes(b"abd")
+    with pytest.raises(dist_check.Wrong, match=r"does not fit a\.whl"):
+        dist_check.check_sums(tmp_path)
+
+
+def test_a_native_wheel_for_one_python_is_rejected(tmp_path: Path) -> None:
+    (tmp_path / "docgraph_native-0.1.0-cp311-abi3-manylinux_2_34_x86_64.whl").touch()
+    dist_check.check_native(tmp_path)
+
+    (tmp_path / "docgraph_native-0.1.0-cp313-cp313-linux_x86_64.whl").touch()
+    with pytest.raises(dist_check.Wrong, match="not for abi3"):
+        dist_check.check_native(tmp_path)
