@@ -78,8 +78,8 @@ def test_a_list_of_an_interface_stays_a_list(connection: Any, is_wrong: bool) ->
     [
         ({}, ""),
         (
-            {"exists": "Boolean", "inner": "[Inner!]", "title": "PostWhereTitle!"},
-            '{ "Whether there is a value." exists: Boolean inner: [Inner!] title: PostWhereTitle! }',
+            {"exists": "Boolean", "inner": "[Inner!]", "title": "PostTitle!"},
+            '{ "Whether there is a value." exists: Boolean inner: [Inner!] title: PostTitle! }',
         ),
     ],
 )
