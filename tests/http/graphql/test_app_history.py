@@ -163,6 +163,27 @@ async def test_each_version_is_recorded_once_by_many_who_see_it_at_the_same_time
     assert len(versions(service, "crowded")) == 2
 
 
+async def test_many_apps_are_recorded_together_once_each(service: Service) -> None:
+    many = [History(service.app.store, settings(service)) for _ in range(4)]
+    names = [f"together{number}" for number in range(24)]  # more than one portion
+
+    async def record_all() -> None:
+        await asyncio.gather(*(one.record_all(names, "ann", {"e1"}) for one in many))
+
+    service.definitions.insert_many([{**build(name), "_etag": "e1"} for name in names])
+    await service.there(record_all())
+    assert [told(service, name) for name in names] == [[(1, "created", "ann")]] * len(names)
+    for name in names[::2]:
+        service.definitions.replace_one({"_id": name}, {**build(name, "b"), "_etag": "e1"})
+    await service.there(record_all())
+    assert [len(versions(service, name)) for name in names] == [2, 1] * 12
+    service.definitions.delete_many({"_id": {"$in": names[:9]}})
+    await service.there(many[0].record_all(names[:9], "bob"))
+    assert {told(service, name)[-1][1:] for name in names[:9]} == {("deleted", "bob")}
+    await service.there(many[0].record_all(names[9:], "eve", {"another"}))
+    assert {told(service, name)[-1][2] for name in names[9:]} == {"ann"}
+
+
 async def test_versions_are_neither_apps_nor_for_callers(service: Service) -> None:
     await put(service, build("private"))
     for who in (ADMIN, caller("ann", "author")):

@@ -253,7 +253,8 @@ def list_rights(documents: Iterable[Document]) -> list[Right]:
 
 def _find_sources(document: Document) -> Iterator[tuple[str, str]]:
     """Yield the database and the collection of each mapped field."""
-    for fields in decode_definition(document).mappings.values():
+    mappings = as_meant(document).get("mappings")
+    for fields in mappings.values() if isinstance(mappings, dict) else ():
         for mapping in fields.values() if isinstance(fields, dict) else ():
             if isinstance(mapping, dict) and "collection" in mapping and "db" in mapping:
                 yield str(mapping["db"]), str(mapping["collection"])

@@ -22,7 +22,16 @@ from enum import StrEnum
 from typing import Any, Final
 
 from docgraph.codec import JsonMode, as_written, decode, encode
-from docgraph.exchange import Deadline, Document, Exchange, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange import (
+    Deadline,
+    Document,
+    Exchange,
+    Resource,
+    ResourceType,
+    Write,
+    WriteKind,
+    WriteResult,
+)
 from docgraph.exchange.errors import Conflict
 from docgraph.graphql.apps.stored_definitions import build_key, spell_etag
 from docgraph.graphql.sections import Graphql
@@ -37,6 +46,8 @@ _MAX_VERSIONS: Final = 200_000  # of all apps
 _LARGEST: Final = 14 * 1024 * 1024  # bytes of a definition that fits into a document with the rest
 _LEAST_SIZE: Final = 512  # bytes that each version counts at least
 _ATTEMPTS: Final = 8
+_MANY: Final = 8  # apps for which the latest versions of all are read
+_PORTION: Final = 20  # definitions that are in memory at the same time
 _LAST: Final = 1 << 53
 _OURS: Final = frozenset({"_etag", "_uris"})
 _ALL_BUT_TEXT: Final = {"text": 0}
@@ -89,16 +100,20 @@ def find_author(exchange: Exchange | None) -> str:
     return _ANONYMOUS if exchange.account is None else exchange.account.name
 
 
-def digest_definition(document: Document) -> str:
+def digest_definition(document: Document, text: bytes = b"") -> str:
     """Return a digest that ignores the properties docgraph adds; "" for no definition.
 
     A newer release may add more properties. Then instances of both releases would take turns
     recording versions, because each ignores different properties.
+
+    `text` is what `_render` returns: with no more properties than that, it is not rendered again.
     """
     if not document:
         return ""
     meant = {name: value for name, value in document.items() if name == "_id" or name[:1] != "_"}
-    return hashlib.blake2b(_render(meant), digest_size=16).hexdigest()
+    if not text or meant.keys() | _OURS != document.keys() | _OURS:
+        text = _render(meant)
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 def _render(document: Document) -> bytes:
@@ -150,24 +165,82 @@ class History:
         `etags` are those of the definitions that the author has written: a concurrent write is
         recorded under its own author. None: the author deleted the app, or is unknown.
         """
-        key = build_key(id)
         for _ in range(_ATTEMPTS):
-            head = await self.find_head(key)
-            stored = await self._read_definition(id)
-            etag = None if stored is None else spell_etag(stored.get("_etag"))
-            is_known = by != DATABASE
-            if is_known and (stored is not None if etags is None else etag not in etags):
+            head = await self.find_head(build_key(id))
+            found = await self._read_definitions([id])
+            version = await self._build_next(id, head, found[0] if found else None, by, etags)
+            if version is None:
                 return head
-            if head is None and stored is None:
-                return None
-            if head is not None and head.digest == digest_definition(stored or {}):
-                if is_known and head.by == DATABASE and head.etag == etag:
-                    await self._sign(head, by)
-                return head
-            version = self._build(key, id, head, by, stored)
-            if await self._insert(version):
-                return version
+            try:
+                await self._write(Write(WriteKind.INSERT, (_spell(version),)))
+            except Conflict:  # another one has taken the number
+                continue
+            return version
         return None
+
+    async def record_all(
+        self, ids: Sequence[Any], by: str = DATABASE, etags: Collection[str] | None = None
+    ) -> None:
+        """Record several apps, with few commands if they are many."""
+        if len(ids) < _MANY:
+            for id in ids:
+                await self.record(id, by, etags)
+            return
+        heads = find_heads(await self.list_all())
+        for start in range(0, len(ids), _PORTION):
+            keys = {build_key(id): id for id in ids[start : start + _PORTION]}
+            found = await self._read_definitions(list(keys.values()))
+            stored = {build_key(one["_id"]): one for one in found}
+            next_versions: list[Version] = []
+            for key, id in keys.items():
+                head = heads.get(key)
+                version = await self._build_next(id, head, stored.get(key), by, etags)
+                next_versions += [version] if version else []
+            if not next_versions:
+                continue
+            documents = tuple(map(_spell, next_versions))
+            result = await self._write(Write(WriteKind.INSERT, documents, ordered=False))
+            inserted = {version_id["app"] for version_id in result.inserted}
+            for version in next_versions:
+                if version.key not in inserted:  # another one has taken the number
+                    await self.record(version.app, by, etags)
+
+    async def _build_next(
+        self,
+        id: Any,
+        head: Version | None,
+        stored: Document | None,
+        by: str,
+        etags: Collection[str] | None,
+    ) -> Version | None:
+        """Return the version to insert; None if the head is the current state, or stays."""
+        etag = None if stored is None else spell_etag(stored.get("_etag"))
+        is_known = by != DATABASE
+        if is_known and (stored is not None if etags is None else etag not in etags):
+            return None
+        if head is None and stored is None:
+            return None
+        text = b"" if stored is None else _render(stored)
+        digest = digest_definition(stored or {}, text)
+        if head is not None and head.digest == digest:
+            if is_known and head.by == DATABASE and head.etag == etag:
+                await self._sign(head, by)
+            return None
+        was_there = head is not None and not head.is_deletion
+        change = VersionChange.CHANGED if was_there else VersionChange.CREATED
+        is_kept = 0 < len(text) <= min(_LARGEST, self._settings.history_size)
+        return Version(
+            key=build_key(id),
+            number=1 if head is None else head.number + 1,
+            app=id,
+            at=datetime.fromtimestamp(self._store.clock(), UTC),
+            by=by,
+            change=change if text else VersionChange.DELETED,
+            digest=digest,
+            etag=etag,
+            size=max(len(text) if is_kept else 0, _LEAST_SIZE),
+            text=text.decode() if is_kept else None,
+        )
 
     async def find_deleted(self) -> list[Any]:
         """Return the ids of apps that are no longer stored and whose deletion is not recorded."""
@@ -184,61 +257,23 @@ class History:
         present = {build_key(document["_id"]) for document in stored}
         return [app for key, app in living.items() if key not in present]
 
-    async def _read_definition(self, id: Any) -> Document | None:
-        return await self._store.reads.find_one(
+    async def _read_definitions(self, ids: Sequence[Any]) -> list[Document]:
+        return await self._store.reads.find(
             self._settings.db,
             self._settings.collection,
-            {"_id": {"$eq": id}},
+            {"_id": {"$eq": ids[0]} if len(ids) == 1 else {"$in": ids}},
+            limit=len(ids),
             deadline=Deadline.after_ms(_LIMIT_MS),
             reveal=(self._marker,),
         )
-
-    def _build(
-        self, key: str, id: Any, head: Version | None, by: str, stored: Document | None
-    ) -> Version:
-        text = b"" if stored is None else _render(stored)
-        was_there = head is not None and not head.is_deletion
-        change = VersionChange.CHANGED if was_there else VersionChange.CREATED
-        is_kept = 0 < len(text) <= min(_LARGEST, self._settings.history_size)
-        return Version(
-            key=key,
-            number=1 if head is None else head.number + 1,
-            app=id,
-            at=datetime.fromtimestamp(self._store.clock(), UTC),
-            by=by,
-            change=change if text else VersionChange.DELETED,
-            digest=digest_definition(stored or {}),
-            etag=None if stored is None else spell_etag(stored.get("_etag")),
-            size=max(len(text) if is_kept else 0, _LEAST_SIZE),
-            text=text.decode() if is_kept else None,
-        )
-
-    async def _insert(self, version: Version) -> bool:
-        """Insert the version; return whether its number was still free."""
-        document = {
-            "_id": {"app": version.key, "n": version.number},
-            "app": version.app,
-            "at": version.at,
-            "by": version.by,
-            "change": str(version.change),
-            "digest": version.digest,
-            "etag": version.etag,
-            "size": version.size,
-            "text": version.text,
-        }
-        try:
-            await self._write(Write(WriteKind.INSERT, (document,)))
-        except Conflict:
-            return False
-        return True
 
     async def _sign(self, head: Version, by: str) -> None:
         """Set the author of a version that an instance recorded before the author did."""
         filter = {"_id": {"app": head.key, "n": head.number}, "by": DATABASE}
         await self._write(Write(WriteKind.UPDATE, filter=filter, update={"$set": {"by": by}}))
 
-    async def _write(self, write: Write) -> None:
-        await self._store.writes.write(
+    async def _write(self, write: Write) -> WriteResult:
+        return await self._store.writes.write(
             Resource(ResourceType.COLLECTION, self._settings.db, HISTORY_STORE),
             write,
             deadline=Deadline.after_ms(_LIMIT_MS),
@@ -254,6 +289,21 @@ class History:
             ids = [{"app": version.key, "n": version.number} for version in gone]
             filter = {"_id": {"$in": ids}}
             await self._write(Write(WriteKind.DELETE, filter=filter, many=True))
+
+
+def _spell(version: Version) -> Document:
+    """Return the version as it is stored."""
+    return {
+        "_id": {"app": version.key, "n": version.number},
+        "app": version.app,
+        "at": version.at,
+        "by": version.by,
+        "change": str(version.change),
+        "digest": version.digest,
+        "etag": version.etag,
+        "size": version.size,
+        "text": version.text,
+    }
 
 
 def find_excess(versions: Sequence[Version], most: int, size: int) -> Iterator[Version]:

@@ -86,8 +86,7 @@ class DefinitionHistorian(OnDefinitions):
         return result
 
     async def _record_former(self, write: Write) -> None:
-        for id in _find_ids(write) or ():
-            await self._history.record(id)
+        await self._history.record_all(_find_ids(write) or ())
 
     async def _record(self, write: Write, result: WriteResult, by: str) -> None:
         if write.kind is WriteKind.CREATE or (
@@ -98,8 +97,7 @@ class DefinitionHistorian(OnDefinitions):
         if ids is None:
             ids = await self._history.find_deleted()
         etags = {str(document["_etag"]) for document in write.documents if "_etag" in document}
-        for id in ids:
-            await self._history.record(id, by, etags if write.documents else None)
+        await self._history.record_all(ids, by, etags if write.documents else None)
         await self._history.prune()
 
 

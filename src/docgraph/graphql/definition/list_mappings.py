@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from graphql import (
     GraphQLField,
     GraphQLSchema,
+    InputObjectTypeDefinitionNode,
+    InputValueDefinitionNode,
+    NameNode,
+    StringValueNode,
     TypeDefinitionNode,
     get_named_type,
     get_nullable_type,
     is_composite_type,
     is_list_type,
+    parse_type,
 )
 
 from docgraph.graphql.conditions import OrderSpec
@@ -264,11 +270,22 @@ def _build_operators(base: str, own: DeclaredField, text: str) -> list[TypeDefin
 
 
 def _build_input(name: str, fields: Mapping[str, str], text: str) -> TypeDefinitionNode:
-    lines = []
-    for key, type_ in fields.items():
-        about = _TEXTS.get(key)
-        lines.append((f'"{about}" ' if about else "") + f"{key}: {type_}")
-    return parse_definition(f'"{text}" input {name} {{ {" ".join(lines)} }}')
+    """Return what the parser would return: most fields are those of other types, too."""
+    return InputObjectTypeDefinitionNode(
+        name=NameNode(value=name),
+        description=StringValueNode(value=text, block=False),
+        fields=tuple(_build_input_field(key, type_) for key, type_ in fields.items()) or None,
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _build_input_field(name: str, type_: str) -> InputValueDefinitionNode:
+    about = _TEXTS.get(name)
+    return InputValueDefinitionNode(
+        name=NameNode(value=name),
+        description=StringValueNode(value=about, block=False) if about else None,
+        type=parse_type(type_, no_location=True),
+    )
 
 
 def _build_spec(own: DeclaredField) -> WhereField:

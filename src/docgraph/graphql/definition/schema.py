@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -50,6 +51,7 @@ from graphql import (
     specified_scalar_types,
     visit,
 )
+from graphql.language.ast import QUERY_DOCUMENT_KEYS
 from graphql.type.validate import SchemaValidationContext
 from graphql.validation.specified_rules import specified_sdl_rules
 from graphql.validation.validation_context import SDLValidationContext
@@ -63,6 +65,12 @@ from docgraph.graphql.definition.standard_scalars import replace_standard
 
 MAX_ERRORS: Final = 50
 _LONG_TEXT: Final = 16_384  # a longer text gets no suggestions of similar names
+
+# No rule for definitions concerns a name or a description, which are half of the nodes.
+_RULED_KEYS: Final = {
+    kind: tuple(key for key in keys if key not in ("name", "description"))
+    for kind, keys in QUERY_DOCUMENT_KEYS.items()
+}
 
 _Implementing = (
     InterfaceTypeDefinitionNode
@@ -88,7 +96,7 @@ def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQL
     context = _SdlContext(document, base, collect)
     rules = [rule(context) for rule in specified_sdl_rules]
     with suppress(_Enough):
-        visit(document, ParallelVisitor(rules))
+        visit(document, ParallelVisitor(rules), _RULED_KEYS)
     return errors
 
 
@@ -239,12 +247,13 @@ def extend_base(
     """Build the schema of the predeclared part in that mode and these definitions."""
     base = _PLAIN_BASE if mode is JsonMode.GRAPHQL_PLAIN else _BASE
     extended = extend_schema(base, document, assume_valid=True)
-    settings = extended.to_kwargs()
-    settings["types"] = tuple(replace_standard(extended))
-    query = extended.type_map.get("Query")
-    settings["query"] = query if isinstance(query, GraphQLObjectType) else None
-    settings["assume_valid"] = assume_valid
-    return GraphQLSchema(**settings)
+    schema = copy(base) if extended is base else extended  # with no definitions it is the base
+    replace_standard(schema)
+    query = schema.type_map.get("Query")
+    schema.query_type = query if isinstance(query, GraphQLObjectType) else None
+    schema.assume_valid = assume_valid
+    schema._validation_errors = [] if assume_valid else None
+    return schema
 
 
 def declare_live(schema: GraphQLSchema, *, is_declared: bool) -> GraphQLSchema:

@@ -83,8 +83,8 @@ ID: Final = _rebuild(GraphQLID, _parse_id, _parse_id_literal)
 _OURS: Final[dict[GraphQLNamedType, GraphQLScalarType]] = {GraphQLFloat: FLOAT, GraphQLID: ID}
 
 
-def replace_standard(schema: GraphQLSchema) -> list[GraphQLNamedType]:
-    """Let the fields and arguments of a new schema have our scalars; return its types with them."""
+def replace_standard(schema: GraphQLSchema) -> None:
+    """Put our scalars in place of graphql-core's in a new schema."""
     for directive in schema.directives:
         _replace_in(directive.args.values())
     for type_ in schema.type_map.values():
@@ -94,7 +94,9 @@ def replace_standard(schema: GraphQLSchema) -> list[GraphQLNamedType]:
             _replace_in(type_.fields.values())
             for field in type_.fields.values():
                 _replace_in(field.args.values())
-    return [_OURS.get(type_, type_) for type_ in schema.type_map.values()]
+    for type_ in _OURS.values():
+        if type_.name in schema.type_map:
+            schema.type_map[type_.name] = type_
 
 
 def _replace_in(parts: Iterable[Any]) -> None:

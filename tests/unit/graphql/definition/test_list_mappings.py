@@ -9,6 +9,8 @@ import pytest
 from docgraph.graphql.apps.compiled_app import build_app
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.definition.generated_types import parse_definition
+from docgraph.graphql.definition.list_mappings import _build_input
 from docgraph.graphql.sections import Graphql
 
 PLACE = {"db": "d", "collection": "posts"}
@@ -69,3 +71,20 @@ def test_a_list_of_an_interface_stays_a_list(connection: Any, is_wrong: bool) ->
     definition = {"_id": "app", "schema": sdl, "mappings": mappings}
     errors = check_definition(definition, settings=Graphql()).errors
     assert [one.what for one in errors] == ["the interface Owner has posts as a list"] * is_wrong
+
+
+@pytest.mark.parametrize(
+    ("fields", "body"),
+    [
+        ({}, ""),
+        (
+            {"exists": "Boolean", "inner": "[Inner!]", "title": "PostTitle!"},
+            '{ "Whether there is a value." exists: Boolean inner: [Inner!] title: PostTitle! }',
+        ),
+    ],
+)
+def test_generated_inputs_are_those_that_the_parser_returns(
+    fields: dict[str, str], body: str
+) -> None:
+    parsed = parse_definition(f'"Conditions." input PostWhere {body}')
+    assert _build_input("PostWhere", fields, "Conditions.") == parsed

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from graphql import GraphQLSchema, graphql_sync, is_object_type
+from graphql import DocumentNode, GraphQLSchema, graphql_sync, is_object_type, parse
+from graphql.validation.validate import validate_sdl
 
-from docgraph.graphql.definition.schema import MAX_ERRORS, SchemaError, build_schema, parse_schema
+from docgraph.codec.forms import JsonMode
+from docgraph.graphql.definition.schema import (
+    MAX_ERRORS,
+    SchemaError,
+    build_schema,
+    extend_base,
+    find_sdl_errors,
+    parse_schema,
+)
 
 
 def build(text: str) -> GraphQLSchema:
@@ -252,3 +261,27 @@ def test_the_last_texts_are_parsed_once_and_mistakes_are_reported_each_time() ->
 
     assert parse_schema(text) is parse_schema(text)
     assert reject("type Query { a: Nope }") == reject("type Query { a: Nope }") != []
+
+
+def test_the_rules_for_definitions_find_what_graphql_core_finds() -> None:
+    """They skip names and descriptions: no error may be lost, or in another order."""
+    base = build("type Query { a: Int } directive @tag(x: Int!, y: T) on OBJECT input T { u: Int }")
+    broken = parse(
+        """
+        schema { query: Query query: Query } schema { query: Missing }
+        "twice" type Query { a: Int a(b: Int, b: None): Int } type Two @tag @tag(x: 1) { a: Int }
+        enum E { A A } input I { i: Int i: Int } directive @tag on FIELD
+        directive @two(a: Int, a: Int) on ENUM extend type Nothing { a: Int }
+        type Z @tag(x: 1, x: 2, z: 3) { a: Int @tag(x: 1) @unknown } extend enum Two { B }
+        union U = Z | Missing interface J @tag(x: 1, y: {u: 1, u: 2}) { j: [Mising!] }
+        """
+    )
+    expected = [str(error) for error in validate_sdl(broken, base)]
+    assert [str(error) for error in find_sdl_errors(broken, base)] == expected
+    assert len(expected) > 15
+
+
+def test_a_schema_without_definitions_leaves_the_predeclared_part_as_it_is() -> None:
+    """A caller who sees no field of an app gets such a schema."""
+    empty = extend_base(DocumentNode(definitions=()), JsonMode.GRAPHQL)
+    assert extend_base(DocumentNode(definitions=()), JsonMode.GRAPHQL) is not empty
