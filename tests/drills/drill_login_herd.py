@@ -6,6 +6,8 @@ Each password is hashed once by the whole instance, requests that wait hold up n
 listeners are in within 1.5 times the time of the hashes plus 10 s. On a busy machine the hashes
 take longer than their CPU time: what counts is that some are always running until the last one
 ends, and that the listeners are in soon afterwards.
+
+Once with a wait so short that most logins get 503: then its `Retry-After` has to be the truth.
 """
 
 from __future__ import annotations
@@ -158,7 +160,8 @@ class Herd:
             await asyncio.sleep(0.1)
 
 
-def test_a_herd_of_logins_gets_in(mongo_uri: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wait_ms", [None, "500"], ids=["waiting", "rejected"])
+def test_a_herd_of_logins_gets_in(mongo_uri: str, tmp_path: Path, wait_ms: str | None) -> None:
     counts, plugins = tmp_path / "counts", tmp_path / "plugins"
     plugins.mkdir()
     (plugins / "counter.py").write_text(_COUNTER.format(path=str(counts)))
@@ -170,6 +173,7 @@ def test_a_herd_of_logins_gets_in(mongo_uri: str, tmp_path: Path) -> None:
         "core__plugins_directory": str(plugins),
         "dbRealmAuthenticator__enabled": "true",
         "basicAuthMechanism__enabled": "true",
+        **({"core__wait_timeout_ms": wait_ms} if wait_ms else {}),
     }
     with (
         MongoClient[dict[str, Any]](mongo_uri) as mongo,
@@ -185,6 +189,7 @@ def test_a_herd_of_logins_gets_in(mongo_uri: str, tmp_path: Path) -> None:
         asyncio.run(herd.run())
         cpu = sum(sum(one.cpu_times()[:2]) for one in processes) - before
         hashes = _read_hashes(counts, herd.begun)
+    assert wait_ms is None or any(one.seconds > 1 for one in herd.refused)
     _judge(herd, hashes, cpu)
 
 

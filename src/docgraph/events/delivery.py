@@ -262,6 +262,7 @@ class Delivery:
             return
         for channel in pressed:
             self.publish(channel)
+            channel.log.wake_readers()
         is_resting = monotonic() - self._waited_at < _ROOM_REST
         for _ in range(1 if is_resting else _ROOM_PAUSES):
             pressed = _find_pressed(event, pressed)

@@ -21,6 +21,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.observe import emit
 from docgraph.observe.engine_events import StreamCursors
 from docgraph.runtime.cache import LoadingCache
+from docgraph.runtime.loop_share import LoopShare
 from docgraph.runtime.shared_slots import SharedSlots
 from docgraph.store import Store
 from docgraph.store.change_stream import ResumeToken
@@ -28,6 +29,7 @@ from docgraph.store.exact import to_bytes
 
 _MAX_PAST: Final = 8  # clients for which past events are read at the same time
 _MAX_SNAPSHOTS: Final = 8  # reads for snapshots at the same time
+_BEGUN_PER_TURN: Final = 16  # clients that waited for the same time
 
 
 class Hub:
@@ -56,6 +58,7 @@ class Hub:
         self._open_sources: set[Source] = set()  # also the ones that are being closed
         self._times: LoadingCache[str, Timestamp | None] = LoadingCache(0)  # it shares commands
         self._time_turn = asyncio.Lock()
+        self._share = LoopShare(_BEGUN_PER_TURN)
 
     async def join(
         self,
@@ -79,7 +82,9 @@ class Hub:
         client = Client(channel, subscription.notify_when, token, self._past)
         try:
             if token is None and snapshot is None:
-                client.begin_after(await self._times.get("committed", self._read_time))
+                time = await self._times.get("committed", self._read_time)
+                await self._share.enter(1)
+                client.begin_after(time)
             else:
                 await client.begin()
             if token is None and snapshot is not None:

@@ -37,9 +37,10 @@ _ESCAPED: Final = 6  # bytes of a character as JSON, at most
 _SCALAR: Final = 32  # bytes of a number with its comma
 _OTHER: Final = 256  # bytes of a value of another type
 MAX_FRAGMENT: Final = 64 << 10  # bytes of JSON in an `orjson.Fragment`, which does not report it
-_OBJECTS: Final = 64  # times a short text that its values have as Python objects
-_MAX_OBJECTS: Final = 16 << 20  # bytes of the objects of a text; `pieces.py` bounds their number
-_PARSED: Final = 8  # times a text: its copy, orjson's own values, and strings of wide characters
+_PARSED: Final = 13  # times a text: orjson's own values (12 times, whatever it has), and a copy
+_WIDE: Final = 4  # bytes of a character in a string with one that needs so many
+_VALUE: Final = 112  # bytes of a Python object besides its characters, with what refers to it
+_MAPPING: Final = 400  # bytes of a dictionary, without its members
 
 _Dumps = Callable[..., bytes]
 _Loads = Callable[[Any], Any]
@@ -91,9 +92,17 @@ def explain_shortage() -> Overloaded:
     return Overloaded("the process has not enough memory for this request", bound="memory")
 
 
-def _load_checked(raw: Any) -> Any:
-    ensure_room(_PARSED * len(raw) + min(_OBJECTS * len(raw), _MAX_OBJECTS))
+def _load_checked(raw: bytes) -> Any:
+    ensure_room(_weigh_text(raw))
     return orjson.loads(raw)
+
+
+def _weigh_text(raw: bytes) -> int:
+    """Return how many bytes parsing a text may take, with the values."""
+    is_narrow = raw.isascii() and b"\\" not in raw
+    count = sum(map(raw.count, (b",", b":", b"[", b"{"))) + 1
+    characters = len(raw) if is_narrow else _WIDE * len(raw)
+    return _PARSED * len(raw) + characters + _VALUE * count + _MAPPING * raw.count(b"{")
 
 
 def _dump_in_slices(

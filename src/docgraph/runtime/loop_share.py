@@ -24,7 +24,7 @@ class LoopShare:
 
     def __init__(self, size: int) -> None:
         self._size = self._left = size
-        self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
+        self._waiting: deque[tuple[asyncio.Future[None] | Callable[[], None], int]] = deque()
         self._is_scheduled = False
         self.waiting_size = 0  # of the steps that wait
 
@@ -51,9 +51,7 @@ class LoopShare:
         if self.try_enter(1):
             step()
             return
-        turn = asyncio.get_running_loop().create_future()
-        turn.add_done_callback(lambda _: step())
-        self._waiting.append((turn, 1))
+        self._waiting.append((step, 1))
         self.waiting_size += 1
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -69,9 +67,13 @@ class LoopShare:
         while self._waiting and self._left > 0:
             turn, size = self._waiting.popleft()
             self.waiting_size -= size
-            if not turn.done():  # cancelled
+            if not isinstance(turn, asyncio.Future):
+                loop.call_soon(turn)
+            elif turn.done():  # cancelled
+                continue
+            else:
                 turn.set_result(None)
-                self._left -= size
+            self._left -= size
         self._schedule(loop)  # behind the steps that were just admitted
 
 

@@ -12,6 +12,7 @@ import ctypes
 import gc
 import os
 import resource
+import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -30,6 +31,7 @@ from docgraph.runtime.loop_share import LoopShare
 _GROWN: Final = 8 << 20  # bytes that are worth the effort
 _INTERVAL: Final = 5.0  # seconds
 _CHEAP: Final = 40_000  # objects, which the garbage collector scans in some 30 ms
+_COUNTABLE: Final = 500_000  # blocks: the objects in them are counted in some 10 ms
 _PER_CONNECTION: Final = 300  # objects of an open connection, such as a stream, at most
 _QUIET: Final = 5  # requests per second
 _STATM: Final = Path("/proc/self/statm")
@@ -62,6 +64,7 @@ class MemoryKeeper:
         self._lane = lane
         self._count_connections = count_connections
         self._objects = _CHEAP  # after the last full collection
+        self._blocks = sys.getallocatedblocks()  # most of them of objects that are never collected
         self._trim = trim or find_trim()
         self._measure = measure or read_resident
         self._requests = 0
@@ -77,8 +80,13 @@ class MemoryKeeper:
     def collect_excess(self) -> None:
         """Collect garbage if there are more objects than expected."""
         expected = 2 * self._objects + _PER_CONNECTION * self._count_connections()
-        if len(gc.get_objects(2)) > expected:
+        if self._count_objects() > expected:
             self._collect()
+
+    def _count_objects(self) -> int:
+        """Count the objects that a full collection scans; if there are very many, at most."""
+        most = sys.getallocatedblocks() - self._blocks
+        return most if most > _COUNTABLE else len(gc.get_objects(2))
 
     def _collect(self) -> None:
         gc.collect()  # in this thread, which most of the objects belong to
@@ -93,7 +101,7 @@ class MemoryKeeper:
         if self._size is None or size <= self._size + _GROWN:
             self._size = size if self._size is None else min(size, self._size)
             return
-        if len(gc.get_objects(2)) <= _CHEAP:
+        if self._count_objects() <= _CHEAP:
             self._collect()
         await run_blocking(self._lane, self._trim)
         self._size = await run_blocking(self._lane, self._measure)

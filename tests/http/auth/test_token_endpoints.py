@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator, Sequence
 
+import jwt
 import pytest
 
 from tests.http.harness import Document, Mongo, merge
 from tests.http.tokens import (
     COOKIES,
     JWT,
+    KEY,
     OPTION_SETS,
     RANDOM,
     SIGNED,
@@ -20,6 +24,7 @@ from tests.http.tokens import (
 )
 
 pytestmark = pytest.mark.anyio
+PATHS = ("/token/cookie", "/token", "/token?renew", "/token/cookie?renew")
 STYLE: Document = {"authTokenService": {"uri": "/token", "oauth-style": True}}
 
 
@@ -116,6 +121,30 @@ async def test_a_foreign_page_cannot_use_the_endpoints_by_cookie(worker: Worker)
     for path in ("/token", "/token/cookie"):
         reply = await worker.ask(path, method="POST", cookie=cookie, origin="https://evil.test")
         assert (reply.status_code, "set-cookie" in reply.headers) == (403, False)
+
+
+@pytest.mark.parametrize("manager", [RANDOM, SIGNED], ids=["random", "signed"])
+async def test_nothing_that_descends_from_a_foreign_token_outlives_it(
+    mongo_client: Mongo, mongo_uri: str, database: str, manager: Document
+) -> None:
+    """Decision 57: through each endpoint, by token and by cookie, however often it is renewed."""
+    ends = int(time.time()) + 600
+    claims = {"sub": "eve", "roles": [], "iss": "docgraph", "exp": ends}
+    bearer = f"Bearer {jwt.encode(claims, KEY, algorithm='HS256')}"
+    settings = merge(manager, JWT, COOKIES)
+    async with open_workers(mongo_client, mongo_uri, database, settings, STYLE) as (worker,):
+        for by_cookie in (False, True):
+            login = {"authorization": bearer}
+            for path in PATHS * 2:
+                reply = await worker.ask(path, method="POST", **login)
+                assert reply.status_code == 200
+                assert 0 < reply.json().get("expires_in", 1) <= 600
+                if not by_cookie:
+                    login = {"login": f"eve:{reply.headers['auth-token']}"}
+                if "set-cookie" in reply.headers:
+                    cookie, _, attributes = reply.headers["set-cookie"].partition(";")
+                    assert int(re.findall(r"Max-Age=(\d+)", attributes)[0]) <= 600
+                    login = {"cookie": cookie} if by_cookie else login
 
 
 @pytest.mark.parametrize("path", ["/token", "/token/cookie"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -337,3 +338,34 @@ async def test_it_is_known_before_whether_an_event_pushes_out_what_somebody_has_
     assert not log.is_pressed_by(small)  # the first of three has been read
     publish(log, notices(4, 5))
     assert log.is_pressed_by(small)
+
+
+async def test_a_crowd_is_woken_over_many_turns_of_the_event_loop() -> None:
+    """Thousands of readers would block it; those behind are woken before their event is dropped."""
+    log = build_log(most=2)
+    reading = [asyncio.create_task(log.add_reader().read()) for _ in range(1000)]
+    await asyncio.sleep(0)
+    publish(log, notices(1))
+    counts = [0]
+    while counts[-1] < len(reading):
+        await asyncio.sleep(0)
+        counts.append(sum(task.done() for task in reading))
+    assert max(after - before for before, after in pairwise(counts)) <= 100
+    assert {tuple(numbers(task.result())) for task in reading} == {(1,)}
+
+    passed = list[SharedMessages]()
+    reading = [asyncio.create_task(wait_with_offer(log, passed)) for _ in range(1000)]
+    await asyncio.sleep(0)
+    publish(log, notices(2))
+    assert len(passed) < len(reading)
+    log.wake_readers()
+    assert len(passed) == len(reading)
+    for task in reading:
+        task.cancel()
+
+
+async def wait_with_offer(log: EventLog, passed: list[SharedMessages]) -> None:
+    """Take events without being woken, as a WebSocket does."""
+    reader = log.add_reader()
+    reader.offer = lambda message: passed.append(message) is None
+    await reader.read()

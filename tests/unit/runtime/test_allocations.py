@@ -99,6 +99,39 @@ def test_a_process_survives_what_does_not_fit() -> None:
     assert done.returncode == 0, done.stderr.decode()
 
 
+# What fits by our estimate has to fit, whatever it consists of: else orjson ends the process.
+PARSED = """
+import resource
+from docgraph.runtime import allocations
+from docgraph.runtime.memory import tune_allocator
+
+def left(size):
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + size, resource.RLIM_INFINITY))
+
+tune_allocator()
+allocations._MARGIN = 2 << 20  # less than the values, so that it makes up for nothing
+allocations.guard(can_fail=True)
+words = ",".join(f'"{n:09}"' for n in range(150_000))
+texts = ("x" * 1_500_000, "\U0001f600xxx" * 200_000, r"\\ud83d\\ude00" + "x" * 1_500_000)
+members = ",".join(f'"{n}":0' for n in range(100_000))
+small = ("1234", "1.5", '"ab"', "[]", "{}", '{"a":1}', '{"a":1,"b":[2]}', "[1.25,2.5]")
+for element in (*small, words, "{" + members + "}", *(f'"{text}"' for text in texts)):
+    text = ("[" + ",".join([element] * max(1, 1_500_000 // len(element))) + "]").encode()
+    left(allocations._weigh_text(text) + allocations._MARGIN + (1 << 20))
+    value = allocations.loads(text)
+    resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert type(value) is list
+    del value
+"""
+
+
+def test_a_text_whose_values_fit_is_parsed() -> None:
+    done = subprocess.run([sys.executable, "-c", PARSED], capture_output=True, check=False)
+
+    assert done.returncode == 0, (done.returncode, done.stderr.decode())
+
+
 def test_the_reserve_is_held_again_after_a_shortage() -> None:
     def is_held() -> bool:
         return allocations._reserve is not None

@@ -99,7 +99,10 @@ class HttpProtocol(asyncio.Protocol):
         elif self._incoming is not None:
             self._incoming.drop()
         self.resume_writing()
-        # Listeners come and go in thousands: cycles would wait for the garbage collector.
+        self._break_cycles()
+
+    def _break_cycles(self) -> None:
+        """Drop references that lead back here: thousands of listeners come and go together."""
         self._last = self._incoming = None
         self._reader.release()
 
@@ -323,6 +326,7 @@ class HttpProtocol(asyncio.Protocol):
         self._resume_reading()
         if self._backlog:
             socket.data_received(self._backlog)
+        self._break_cycles()
         return socket
 
     def _start(self, call: HttpCall) -> None:

@@ -289,6 +289,7 @@ class WebSocket(asyncio.Protocol):
     def _end(self) -> None:
         self._is_over = True
         self._heard.set()
+        self.count_frame = None  # what counts may refer to this: a cycle
 
     def _hang_up(self) -> None:
         """Close; a peer that does not read the rest has limited time for it."""

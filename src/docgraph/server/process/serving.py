@@ -41,9 +41,9 @@ _CLOSE_SECONDS = 0.6  # beyond the grace period, for closing everything
 _CUT_SECONDS = 0.3  # for what has not ended by then
 # Objects. The documents of a few concurrent requests live for milliseconds, and are no garbage:
 # with Python's own threshold (700) the collector would scan them many times. The second generation
-# is small, and the third one is never collected by itself: with 10 000 listeners, that blocked the
-# event loop for a second. `MemoryKeeper` collects it.
-_COLLECT_AFTER = (20_000, 2, 1 << 30)
+# is small, so that a collection blocks the event loop for 20 ms at most. The third one is never
+# collected by itself: with 10 000 listeners, that took a second. `MemoryKeeper` collects it.
+_COLLECT_AFTER = (10_000, 1, 1 << 30)
 
 
 class Stop:
@@ -106,7 +106,7 @@ class HttpServer:
         self._memory = MemoryKeeper(
             lambda: self._state.exchanges.started,
             self._blocking.lane("memory", 1),
-            count_connections=lambda: len(self._state.connections),
+            count_connections=self._count_connections,
         )
         self._on_sweep = on_sweep
         self._is_worker = cells is not None
@@ -118,6 +118,10 @@ class HttpServer:
         self._reloading = Tasks()
         self._acceptors: list[Acceptor] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _count_connections(self) -> int:
+        """Count also those that have ended while their requests are still being cleaned up."""
+        return max(len(self._state.connections), len(self._state.exchanges.tasks))
 
     @property
     def grace(self) -> float:

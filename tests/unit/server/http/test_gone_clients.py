@@ -11,7 +11,7 @@ from weakref import ref
 
 import pytest
 
-from docgraph.exchange import Answer, Body, Exchange, Stream
+from docgraph.exchange import Answer, Body, Exchange, Socket, Stream, Upgrade
 from docgraph.server.http.protocol import HttpProtocol
 from docgraph.server.http.state import build_state
 from docgraph.server.settings import ServerSettings
@@ -56,33 +56,66 @@ async def test_a_request_of_a_connection_that_was_reset_before_it_was_accepted_i
     assert {one.address for one in state.connections} <= {"127.0.0.1"}
 
 
-async def test_a_client_that_leaves_needs_no_garbage_collector() -> None:
+class Listener:
+    """A service's side of one listener, which knows its socket as the socket knows it."""
+
+    def __init__(self, is_open: asyncio.Event) -> None:
+        self._is_open = is_open
+
+    async def read(self) -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+        self._is_open.set()
+        await asyncio.Event().wait()
+
+    async def serve(self, socket: Socket) -> None:
+        self.socket, socket.count_frame = socket, self.count
+        self._is_open.set()
+        while await socket.receive() is not None:
+            pass
+
+    def count(self) -> None:
+        """Count a frame."""
+
+
+HANDSHAKE = {
+    "upgrade": "websocket",
+    "connection": "Upgrade",
+    "sec-websocket-version": "13",
+    "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+}
+
+
+@pytest.mark.parametrize("fields", [{}, HANDSHAKE], ids=["events", "websocket"])
+async def test_a_client_that_leaves_needs_no_garbage_collector(fields: dict[str, str]) -> None:
     """Listeners leave in thousands: what they used is free at that moment."""
-    is_open = asyncio.Event()
+    is_open, made = asyncio.Event(), list[ref[object]]()
 
     async def answer(exchange: Exchange) -> Answer:
-        async def chunks() -> AsyncIterator[bytes]:
-            yield b"data: 1\n\n"
-            is_open.set()
-            await asyncio.Event().wait()
+        listener = Listener(is_open)
+        if fields:
+            return Upgrade(listener.serve)
+        return Stream(listener.read(), media_type="text/event-stream")
 
-        return Stream(chunks(), media_type="text/event-stream")
+    def connect() -> HttpProtocol:
+        protocol = HttpProtocol(state, loop)
+        made.append(ref(protocol))
+        return protocol
 
     loop = asyncio.get_running_loop()
     state = build_state(App(answer), ServerSettings())
-    server = await loop.create_server(lambda: HttpProtocol(state, loop), "127.0.0.1", 0)
+    server = await loop.create_server(connect, "127.0.0.1", 0)
     gc.collect()
     gc.disable()
     try:
         _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        writer.write(build_request("GET", "/stream", host="localhost"))
+        writer.write(build_request("GET", "/stream", host="localhost", **fields))
         await is_open.wait()
-        gone = ref(next(iter(state.connections)))
+        made.append(ref(next(iter(state.connections))))
         writer.transport.abort()
         while state.connections or state.exchanges.tasks:  # noqa: ASYNC110
             await asyncio.sleep(0)
         await asyncio.sleep(0.01)
-        assert gone() is None
+        assert [one() for one in made] == [None, None]
     finally:
         gc.enable()
         server.close()
