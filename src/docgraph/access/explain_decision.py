@@ -151,6 +151,10 @@ class Explainer:
             refused := await self.comparison.find_refused_view(exchange)
         ):
             status, reason = 403, str(refused)
+        ignored = await self._book.find_ignored()
+        notes = [*await self.comparison.find_notes(exchange), *map(str, ignored[:_MAX_IGNORED])]
+        if len(ignored) > _MAX_IGNORED:
+            notes.append(f"{len(ignored) - _MAX_IGNORED} more rules cannot be read")
         return Explanation(
             question=question,
             caller=caller,
@@ -161,7 +165,7 @@ class Explainer:
             allowers=await self._query_all(authorization.allowers, exchange),
             rules=await self._consider(exchange),
             permission=decision.permission,
-            notes=tuple(await self._find_notes(exchange)),
+            notes=tuple(notes),
             bindings=self._find_bindings(caller),
             others=() if status < _REFUSED or veto else await self._find_others(exchange),
         )
@@ -171,16 +175,6 @@ class Explainer:
         if self._bindings is None or caller is None or not caller.properties:
             return ()
         return tuple(self._bindings.find(caller))
-
-    async def _find_notes(self, exchange: Exchange) -> list[str]:
-        ignored = await self._book.find_ignored()
-        more = len(ignored) - _MAX_IGNORED
-        rest = [f"{more} more rules cannot be read"] if more > 0 else []
-        return [
-            *await self.comparison.find_notes(exchange),
-            *map(str, ignored[:_MAX_IGNORED]),
-            *rest,
-        ]
 
     async def find_caller(self, question: ExplainedRequest) -> Account | None:
         """Return the account of the user, or one with just these roles; raises `NotFound`."""

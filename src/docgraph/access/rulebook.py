@@ -234,7 +234,18 @@ class RuleBook:
     async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
         """Return the decision of the authorizer that owns the source."""
         index = await self._find_current(exchange)
-        match = await self._match_once(exchange, index) if index.rules else None
+        match: Match | None = None
+        if index.rules:
+            # Two authorizers ask for the match, one after the other. That of the same rules, caller
+            # and request is still right: interceptors may replace headers.
+            request = exchange.request
+            causes = (index, exchange.account, exchange.parsed, request.headers, request.segments)
+            earlier = getattr(exchange, "rule_match", None)
+            if earlier is not None and all(map(is_, earlier[0], causes)):
+                match = earlier[1]
+            else:
+                match = await self._match(exchange, index)
+                exchange.rule_match = (causes, match)
         if match is None:
             return _NO_MATCH.get(authorizer) or Decision(False, _NO_RULE, authorizer)
         label = match.rule.label
@@ -244,22 +255,6 @@ class RuleBook:
         if match.rule.source is not source:
             return Decision(False, f"the rule {label} decides, which is not of the {source}")
         return Decision(True, f"the rule {label} matches", authorizer, match.permission)
-
-    async def _match_once(self, exchange: Exchange, index: RuleIndex) -> Match | None:
-        """Return the match, which two authorizers ask for, one after the other.
-
-        It was found by the same rules, for the same caller, and for the same request: interceptors
-        may replace headers.
-        """
-        request = exchange.request
-        causes = (index, exchange.account, exchange.parsed, request.headers, request.segments)
-        earlier = getattr(exchange, "rule_match", None)
-        if earlier is not None and all(map(is_, earlier[0], causes)):
-            decided: Match | None = earlier[1]
-            return decided
-        match = await self._match(exchange, index)
-        exchange.rule_match = (causes, match)
-        return match
 
 
 class RuleBookProvider(Provider):

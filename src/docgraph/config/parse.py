@@ -55,11 +55,6 @@ def resolve_scalar(text: str) -> str | int | float | bool | None:
         return None
     if text in _BOOLEANS:
         return _BOOLEANS[text]
-    number = _resolve_number(text)
-    return text if number is None else number
-
-
-def _resolve_number(text: str) -> int | float | None:
     if _DECIMAL.fullmatch(text):
         return int(text)
     if _OCTAL.fullmatch(text):
@@ -70,7 +65,7 @@ def _resolve_number(text: str) -> int | float | None:
         return float(text)
     if infinite := _INFINITE.fullmatch(text):
         return float(f"{infinite[1]}inf")
-    return float("nan") if text in _NOT_A_NUMBER else None
+    return float("nan") if text in _NOT_A_NUMBER else text
 
 
 def parse_size(text: str) -> int | None:
@@ -232,7 +227,9 @@ class _Composer:
         children: dict[str, ConfigNode] = {}
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
             place = self._origin(event)
-            name = self._read_key(event, path)
+            if not isinstance(event, yaml.ScalarEvent):
+                self._give_up(place, path or "/", "a key must be text", "write 'name: value'")
+            name = str(event.value)
             child = self._compose_node(self._next(), f"{path}/{name}", depth + 1)
             if name in children:
                 first = children[name].place
@@ -245,13 +242,6 @@ class _Composer:
                 continue
             children[name] = replace(child, key=place)
         return children
-
-    def _read_key(self, event: Any, path: str) -> str:
-        if isinstance(event, yaml.ScalarEvent):
-            return str(event.value)
-        return self._give_up(
-            self._origin(event), path or "/", "a key must be text", "write 'name: value'"
-        )
 
     def _follow_alias(self, event: Any, path: str) -> ConfigNode:
         origin = self._origin(event)

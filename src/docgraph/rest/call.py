@@ -232,9 +232,9 @@ class RestCall:
     async def require_collection(self, *, fresh: bool = False) -> None:
         """Reject with 404 if the collection is missing; writes never create a collection."""
         catalog, deadline = self.context.catalog, self.exchange.deadline
-        exists = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
-        if exists is not None:
-            self.checked[self.db, self.collection] = exists
+        collection = await catalog.find_collection(self.db, self.collection, deadline, fresh=fresh)
+        if collection is not None:
+            self.checked[self.db, self.collection] = collection
             return
         await self.require_database()
         if self.collection == SCHEMA_STORE:
@@ -246,8 +246,8 @@ class RestCall:
 
     def find_id(self, resource: Resource) -> bytes | None:
         """Return the UUID of the collection that `require_collection` found."""
-        metadata = self.checked.get((resource.db or "", resource.collection or ""))
-        return None if metadata is None else metadata.id
+        collection = self.checked.get((resource.db or "", resource.collection or ""))
+        return None if collection is None else collection.id
 
     async def require_database(self) -> None:
         """Reject with 404 if the database does not exist."""

@@ -197,8 +197,19 @@ class SchemaChecker(DataInterceptor):
         if not isinstance(setting, dict) or setting.get("schemaId") is None:
             raise DefinitionError("wrong 'jsonSchema': missing property schemaId")
         if write.kind is WriteKind.UPDATE:
-            _reject_update(write, setting)
-            return write
+            # The resulting document is not known in advance.
+            if setting.get("skipNotSupported") is True:
+                return write
+            if write.many:
+                raise NotSupported(
+                    "'jsonSchema' checker does not support bulk PATCH requests. Set "
+                    "'skipNotSupported:true' to allow them."
+                )
+            raise RequestError(
+                "'jsonSchema' checker does not support this update",
+                hint="write the whole document, or set 'skipNotSupported:true' to allow it "
+                "unchecked",
+            )
         db, id = setting.get("schemaStoreDb") or resource.db or "", setting["schemaId"]
         validator = await self._schemas.find(db, id)
         if exchange is None:
@@ -209,21 +220,6 @@ class SchemaChecker(DataInterceptor):
         else:
             await exchange.request.work(_check_documents, write, validator, id)
         return write
-
-
-def _reject_update(write: Write, setting: Document) -> None:
-    """Reject an update whose resulting document is not known in advance."""
-    if setting.get("skipNotSupported") is True:
-        return
-    if write.many:
-        raise NotSupported(
-            "'jsonSchema' checker does not support bulk PATCH requests. Set "
-            "'skipNotSupported:true' to allow them."
-        )
-    raise RequestError(
-        "'jsonSchema' checker does not support this update",
-        hint="write the whole document, or set 'skipNotSupported:true' to allow it unchecked",
-    )
 
 
 def _check_documents(write: Write, validator: Validator, id: Any) -> None:

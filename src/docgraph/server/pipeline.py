@@ -113,7 +113,19 @@ class Pipeline:
             exchange.visit.identify(exchange.account)
         parsed = exchange.parsed = parse(exchange, route)
         is_later = parsed and parsed.is_authorized_later and exchange.is_authorized_later
-        await self._admit(exchange, secured=(route is None or route.secured) and not is_later)
+        veto = await self._authorization.find_veto(exchange)
+        if veto is not None:
+            emit(AccessDenied(exchange.id, veto.authorizer, veto.reason))
+            await self._interception.reject(exchange, Forbidden(veto.reason))
+        secured = (route is None or route.secured) and not is_later
+        decision = await self._authorization.find_approval(exchange, secured=secured)
+        if decision.allowed:
+            exchange.permission = decision.permission
+            return
+        if exchange.account is None:
+            await self._interception.reject(exchange, self._authentication.challenge(exchange))
+        emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
+        await self._interception.reject(exchange, Forbidden(decision.reason))
 
     def _prepare(self, exchange: Exchange, route: Route | None) -> None:
         exchange.request.pages, exchange.request.offload = self._origins, self._offload
@@ -133,18 +145,3 @@ class Pipeline:
         exchange.account = exchange.request.account = authentication.account
         if authentication.refused:
             await self._interception.reject(exchange, self._authentication.challenge(exchange))
-
-    async def _admit(self, exchange: Exchange, *, secured: bool) -> None:
-        """Run stage 4: authorization."""
-        veto = await self._authorization.find_veto(exchange)
-        if veto is not None:
-            emit(AccessDenied(exchange.id, veto.authorizer, veto.reason))
-            await self._interception.reject(exchange, Forbidden(veto.reason))
-        decision = await self._authorization.find_approval(exchange, secured=secured)
-        if decision.allowed:
-            exchange.permission = decision.permission
-            return
-        if exchange.account is None:
-            await self._interception.reject(exchange, self._authentication.challenge(exchange))
-        emit(AccessDenied(exchange.id, decision.authorizer, decision.reason))
-        await self._interception.reject(exchange, Forbidden(decision.reason))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
 
-from docgraph.exchange import Answer, Body, Exchange, Headers, Stream, Takeover, Upgrade
+from docgraph.exchange import Answer, Body, Exchange, Headers, Stream, Takeover
 from docgraph.exchange.errors import Overloaded, RequestError
 from docgraph.exchange.headers import parse_weight
 from docgraph.exchange.origin import spell_origin
@@ -89,7 +89,7 @@ class Responder:
 
     def render_body(self, body: Body, exchange: Exchange, trace: list[bytes]) -> tuple[Head, bytes]:
         """Render a complete answer; for HEAD without the content but with its length."""
-        head, content = self._render(body, exchange, trace), body.content
+        head, content = self.render_common(body, exchange, trace), body.content
         if body.media_type is not None and content:
             head.lines.append(_content_type(body.media_type))
         if body.status in _BODILESS:
@@ -102,7 +102,7 @@ class Responder:
         self, stream: Stream, exchange: Exchange, trace: list[bytes]
     ) -> tuple[Head, AsyncIterator[bytes]]:
         """Render an answer of unknown length."""
-        head, chunks = self._render(stream, exchange, trace), pass_bytes(stream.chunks)
+        head, chunks = self.render_common(stream, exchange, trace), pass_bytes(stream.chunks)
         head.is_bounded = stream.is_bounded
         if stream.media_type is not None:
             head.lines.append(_content_type(stream.media_type))
@@ -115,10 +115,6 @@ class Responder:
                     chunks = compress_chunks(chunks, encoding)
         return head, chunks
 
-    def render_upgrade(self, answer: Upgrade, exchange: Exchange, trace: list[bytes]) -> Head:
-        """Render the headers of a handshake response, without those of the handshake itself."""
-        return self._render(answer, exchange, trace)
-
     def render_foreign(
         self,
         status: int,
@@ -128,7 +124,7 @@ class Responder:
         trace: list[bytes],
     ) -> Head:
         """Render the head of another application, with missing common headers added."""
-        head = self._render(answer, exchange, trace)
+        head = self.render_common(answer, exchange, trace)
         given = {name.lower() for name, _ in headers}
         head.status = status
         head.lines = [line for line in head.lines if _name_of(line) not in given]
@@ -144,7 +140,7 @@ class Responder:
                 head.lines.append(render_raw_field(name, value))
         return head
 
-    def _render(self, answer: Answer, exchange: Exchange, trace: list[bytes]) -> Head:
+    def render_common(self, answer: Answer, exchange: Exchange, trace: list[bytes]) -> Head:
         """Render the headers that all responses have, and those of the answer."""
         cors = self._cors.of_all
         if cors is None:

@@ -125,17 +125,12 @@ async def list_documents(call: RestCall) -> Answer:
     if parameters.count is None:
         page = await _read_page(call)
     else:
-        page, counted = await _read_and_count(call)
+        calls: list[Coroutine[Any, Any, Any]] = [_read_page(call), _count(call)]
+        page, counted = await concurrently(calls)
         headers += counted
     if page.next is not None:
         headers.append(page.next)
     return Body(200, page.documents.render(), page.documents.media_type, headers)
-
-
-async def _read_and_count(call: RestCall) -> tuple[_Page, list[tuple[str, str]]]:
-    calls: list[Coroutine[Any, Any, Any]] = [_read_page(call), _count(call)]
-    read, counted = await concurrently(calls)
-    return read, counted
 
 
 async def _read_page(call: RestCall) -> _Page:

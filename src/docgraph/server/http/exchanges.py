@@ -367,7 +367,7 @@ class Exchanges:
             raise UpgradeRequired(
                 "this resource speaks WebSocket", headers=[("Upgrade", "websocket")]
             )
-        head = self._responder.render_upgrade(answer, exchange, trace)
+        head = self._responder.render_common(answer, exchange, trace)
         socket = call.open_socket(head)
         try:
             await answer.handler(socket)

@@ -129,7 +129,12 @@ class BatchService(Service):
             deadline=exchange.deadline,
         )
         for index, part in enumerate(parts):
-            answers[index] = await _see_off(part, answers[index], admission)
+            part.exchange.answer = answers[index]
+            changed = answers[index] if part.early else await admission.finish_entry(part.exchange)
+            if not isinstance(changed, Body):
+                raise TypeError("the answer of an entry was replaced by one that is no Body")
+            changed.headers.extend(part.exchange.headers)
+            answers[index] = changed
         return Body(200, _render(answers), _JSON)
 
     async def _read(self, exchange: Exchange) -> list[BatchEntry]:
@@ -208,16 +213,6 @@ async def _carry_out(
         except DocgraphError as error:
             raise at(error, part.place) from error.__cause__
     return answers
-
-
-async def _see_off(part: _AdmittedEntry, answer: Body, admission: Admission) -> Body:
-    """Return the answer after the interceptors of responses."""
-    part.exchange.answer = answer
-    changed = answer if part.early else await admission.finish_entry(part.exchange)
-    if isinstance(changed, Body):
-        changed.headers.extend(part.exchange.headers)
-        return changed
-    raise TypeError("the answer of an entry was replaced by one that is no Body")
 
 
 def _render(answers: Sequence[Body]) -> bytes:
