@@ -67,7 +67,7 @@
 
   const relax = async (data, reply) => {
     const typed = dropFillers(JSON.parse(data).input).toLowerCase();
-    const words = typed.split(/[^\p{L}\p{N}@$]+/u).filter(Boolean).slice(0, MOST_WORDS).map(stem);
+    const words = typed.split(/[\s\-_,:!=[\]()\\"`/?]+|\.(?!\d)/).filter(Boolean).slice(0, MOST_WORDS).map(stem);
     const items = new Map(order(reply.data.items).map((item) => [item.id, item]));
     for (let count = 0; count < words.length && items.size < ENOUGH; count++) {
       const replies = [];
