@@ -68,7 +68,7 @@ _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)\s]*\)")
 _END: Final = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"')*_]*(?:\s+|$)")
 _RULER: Final = re.compile(r"[|:\s-]+")
 _PATH: Final = re.compile(
-    r"`(?!build/)((?:[\w.-]+/)+[\w.-]+\.(?:py|md|ts|tsx|mjs|rs|json|ya?ml)"
+    r"`(?!build/|src/docgraph/console/static)((?:[\w.-]+/)+[\w.-]+\.(?:py|md|ts|tsx|mjs|rs|json|ya?ml)"
     r"|(?:src|tests|docs)/[\w./-]+)`"
 )
 _FENCE: Final = re.compile(r"\s*(```|~~~)")
