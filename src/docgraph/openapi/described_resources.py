@@ -35,7 +35,7 @@ ResourceKey = tuple[str, str, str]  # database, collection, uri
 
 
 @dataclass(frozen=True, slots=True)
-class ServedApp:
+class DescribedApp:
     """A GraphQL app that is served."""
 
     uri: tuple[str, ...]
@@ -55,7 +55,7 @@ class Survey:
     streams: Mapping[ResourceKey, StreamDefinition] = field(default_factory=dict)
     schema_of: Mapping[tuple[str, str], SchemaKey] = field(default_factory=dict)
     schemas: Mapping[SchemaKey, Document] = field(default_factory=dict)
-    apps: tuple[ServedApp, ...] = ()
+    apps: tuple[DescribedApp, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ class Surveyor:
                 waiting += find_references(schema)
         return loaded
 
-    async def _find_apps(self, graphql: Graphql, deadline: Deadline) -> tuple[ServedApp, ...]:
+    async def _find_apps(self, graphql: Graphql, deadline: Deadline) -> tuple[DescribedApp, ...]:
         definitions = await self.store.reads.find(
             graphql.db,
             graphql.collection,
@@ -218,13 +218,13 @@ def _schema_of(namespace: tuple[str, str], properties: Document) -> SchemaKey | 
     return setting.get("schemaStoreDb") or namespace[0], id
 
 
-def _read_app(definition: Document) -> ServedApp:
+def _read_app(definition: Document) -> DescribedApp:
     descriptor = definition.get("descriptor")
     descriptor = descriptor if isinstance(descriptor, dict) else {}
     address, description = descriptor.get("uri"), descriptor.get("description")
     uri = read_uri(address) if isinstance(address, str) else str(definition["_id"])
     operations = read_operations(descriptor.get("operations"), [])
-    return ServedApp(
+    return DescribedApp(
         tuple(segment for segment in uri.split("/") if segment),
         str(definition["_id"]),
         description if isinstance(description, str) else "",

@@ -16,7 +16,7 @@ from msgspec.yaml import decode
 
 from docgraph.exchange import Document
 from docgraph.openapi.components import GRAPHQL_BODIES, JSON, refer
-from docgraph.openapi.described_resources import ServedApp
+from docgraph.openapi.described_resources import DescribedApp
 
 _OFTEN: Final = (400, 401, 403, 408, 414, 429, 431, 500, 503)
 
@@ -88,7 +88,7 @@ def _describe_unknown(service: Bound) -> dict[str, PathItem]:
     return {service.path or "/": {method.lower(): operation for method in service.methods}}
 
 
-def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathItem]:
+def describe_apps(service: Bound, apps: Iterable[DescribedApp]) -> dict[str, PathItem]:
     """Return one path for each app."""
     return {
         f"{service.path}/{'/'.join(quote(part, safe='') for part in app.uri)}": {
@@ -98,7 +98,7 @@ def describe_apps(service: Bound, apps: Iterable[ServedApp]) -> dict[str, PathIt
     }
 
 
-def _describe_app(service: Bound, app: ServedApp) -> Document:
+def _describe_app(service: Bound, app: DescribedApp) -> Document:
     statuses = (400, 404, 405, *((406,) if app.csv else ()), 408, 413, 500, 503)
     answers = {status: refer("responses", "GraphqlError") for status in statuses}
     answers[200] = refer("responses", "GraphqlTable" if app.csv else "GraphqlResult")
@@ -111,7 +111,7 @@ def _describe_app(service: Bound, app: ServedApp) -> Document:
     }
 
 
-def _describe_body(app: ServedApp) -> Document:
+def _describe_body(app: DescribedApp) -> Document:
     """Return the common body of apps, with the app's stored operations as examples."""
     if not app.operations:
         return refer("requestBodies", "Graphql")

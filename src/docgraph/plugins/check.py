@@ -155,8 +155,9 @@ def _find_flaws(found: FoundPlugin, plugin: Plugin, section: object) -> Iterator
             yield "has no `uri`", f'give the class `uri = "/…"`, or set /{plugin.name}/uri'
         elif not uri.startswith("/"):
             yield f"has the `uri` {uri!r}", "begin it with a slash"
-        if not _is_list_of_text(plugin.methods):
-            yield f"has the `methods` {plugin.methods!r}", 'write `methods = ("GET", …)`'
+        methods = getattr(plugin, "methods", None)
+        if not _is_list_of_text(methods):
+            yield f"has the `methods` {methods!r}", 'write `methods = ("GET", …)`'
     yield from _check_attributes(plugin)
 
 

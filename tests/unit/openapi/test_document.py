@@ -10,7 +10,7 @@ from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import ResourceType
 from docgraph.openapi.components import OPERATIONS
 from docgraph.openapi.described_resources import (
-    ServedApp,
+    DescribedApp,
     Survey,
     convert_schema,
     find_references,
@@ -149,7 +149,7 @@ def test_a_plugin_is_described_by_path_and_methods() -> None:
 
 def test_an_app_is_described_at_its_encoded_address() -> None:
     graphql = Bound("graphql", "/graphql", "", ("POST",), exact=False, secured=True)
-    survey = Survey(apps=(ServedApp(("v1", "my films"), "films"),))
+    survey = Survey(apps=(DescribedApp(("v1", "my films"), "films"),))
 
     assert "/graphql/v1/my%20films" in build(services=(graphql,), survey=survey)["paths"]
 
