@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).parents[1]
 IMAGES: Final = ROOT / "docs/images"
 LARGEST: Final = 100_000  # bytes of a picture
 SCHEMES: Final[tuple[Literal["light", "dark"], ...]] = ("light", "dark")
-SIZE: Final = {"width": 960, "height": 540}
+WIDTH, HEIGHT = 960, 540
 BROWSERS: Final = ("chromium-headless-shell", "chromium", "google-chrome-stable", "google-chrome")
 QUERY: Final = "{\n  posts(limit: 3) {\n    title\n    published\n    author { name }\n  }\n}"
 
@@ -84,7 +84,9 @@ def main() -> int:
         browsing() as browser,
     ):
         for scheme in SCHEMES:
-            with browser.new_context(viewport=SIZE, color_scheme=scheme) as context:  # type: ignore[arg-type]
+            with browser.new_context(
+                viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme
+            ) as context:
                 page = context.new_page()
                 log_in(page, address, password)
                 for name, (path, show) in PAGES.items():
