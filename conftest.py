@@ -20,7 +20,7 @@ from pymongo import MongoClient
 from tests import forked, hanging, restless, times
 from tests.blocking import watching
 from tests.chance import IS_LONG, examples
-from tests.databases import data_directory, drop, new_name
+from tests.databases import data_directory, drop, new_name, recycle
 from tests.guarded_mongo import GuardedMongo, guarding
 from tests.http.driver import closing_connected, collecting_sockets
 from tests.leaks import Snapshot, lasting_clients
@@ -198,6 +198,13 @@ def guarded_test(blocking_watch: list[str]) -> Iterator[None]:
     before.check()
     if blocking_watch:
         pytest.fail(f"blocking call in the event loop: {'; '.join(blocking_watch)}")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def recycled_names() -> Iterator[None]:
+    """Names of databases are used again by the modules that follow."""
+    yield
+    recycle()
 
 
 @pytest.fixture(scope="session")
