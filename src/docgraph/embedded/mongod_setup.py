@@ -80,14 +80,13 @@ def build_command(
         command += ["--auth", "--keyFile", str(options.key_file)]
     # Writes of a single member reach change streams with the journal commit.
     command += ["--journalCommitInterval", str(options.journal_ms)]
-    # An empty database takes 20 MB of disk instead of 300.
-    command += ["--wiredTigerEngineConfigString", "log=(file_max=16MB,prealloc=false)"]
+    # An empty database takes 20 MB of disk instead of 300; one thread looks for pages to evict.
+    engine = "log=(file_max=16MB,prealloc=false),eviction=(threads_min=1)"
+    command += ["--wiredTigerEngineConfigString", engine]
     command += ["--setParameter", "diagnosticDataCollectionEnabled=false"]
     # At SIGTERM a primary would wait 15 s for a successor: others stop as well, or there are none.
     command += ["--setParameter", "shutdownTimeoutMillisForSignaledShutdown=100"]
-    if options.test_commands:
-        command += ["--setParameter", "enableTestCommands=1"]
-    return command
+    return [*command, "--setParameter", f"enableTestCommands={options.test_commands:d}"]
 
 
 class LastingThread(threading.Thread):
