@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 FILE_LINES = 450
+TEST_FILE_LINES = 870
 FUNCTION_LINES = 60
 TIGHTER = {"server/pipeline.py": 150}
 ROOT = Path(__file__).parent.parent
 PACKAGES = (ROOT / "src" / "docgraph", *sorted(ROOT.glob("*/src/docgraph_*")))
+TESTS = (ROOT / "tests", *sorted(ROOT.glob("*/tests")))
 
 
 def find_excesses(path: Path, package: Path = PACKAGES[0]) -> Iterator[str]:
@@ -31,6 +33,15 @@ def find_excesses(path: Path, package: Path = PACKAGES[0]) -> Iterator[str]:
             if length > FUNCTION_LINES:
                 place = f"{name}:{node.lineno}: {node.name}"
                 yield f"{place} has {length} lines, the budget is {FUNCTION_LINES}"
+
+
+def find_long_tests(directory: Path) -> Iterator[str]:
+    """One line per file of tests above its budget."""
+    for path in sorted(directory.rglob("*.py")):
+        lines = path.read_text().count("\n")
+        if lines > TEST_FILE_LINES:
+            name = path.relative_to(directory.parent).as_posix()
+            yield f"{name}: {lines} lines, the budget is {TEST_FILE_LINES}"
 
 
 def measure(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -51,6 +62,7 @@ def main() -> int:
         for path in sorted(package.rglob("*.py"))
         for line in find_excesses(path, package)
     ]
+    excesses += [line for directory in TESTS for line in find_long_tests(directory)]
     print("\n".join(excesses) or "budgets kept")
     return 1 if excesses else 0
 
