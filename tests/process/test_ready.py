@@ -217,14 +217,37 @@ def test_the_doctor_lists_users_whose_hash_is_too_expensive_and_apps_that_are_in
     mapped = {"Query": {"things": {"db": database, "collection": "things", "find": {}}}}
     apps.insert_one({"_id": "fine", "schema": schema, "mappings": mapped})
     apps.insert_one({"_id": "broken", "schema": "type Query {", "mappings": {}})
+    same = {"descriptor": {"uri": "fine"}, "schema": schema, "mappings": mapped}
+    apps.insert_one({"_id": "same", **same})  # served nowhere: the app with the lower _id is
     code, checks = examine(*settings, cwd=tmp_path)
     assert checks["apps"]["state"] == "wrong"
-    assert checks["apps"]["found"] == "1 of 2 stored apps are invalid"
-    (named,) = checks["apps"]["details"]
-    assert named.startswith("broken: ")
+    assert checks["apps"]["found"] == "2 of 3 stored apps are invalid"
+    broken, same_uri = checks["apps"]["details"]
+    assert broken.startswith("broken: ")
+    assert same_uri.startswith("same: descriptor.uri: ")
     assert (code, checks["passwords"]["state"]) == (1, "wrong")
     assert checks["passwords"]["details"] == ["bob", "cid"]
     assert "docgraph users passwd" in checks["passwords"]["advice"]
+
+
+@pytest.mark.parametrize("section", ["dbRealmAuthenticator", "graphql", "dbAclAuthorizer", "mongo"])
+def test_the_doctor_examines_all_of_an_installation_without_a_part(
+    mongo_uri: str, database: str, tmp_path: Path, section: str
+) -> None:
+    """Users may be in a file, and an installation may have only one of the services."""
+    settings = (
+        f"/mclient/connection-string={mongo_uri}",
+        f"/graphql/db={database}",
+        f"/{section}/enabled=false",
+        "/fullAuthorizer/enabled=true",
+        "/basicAuthMechanism/authenticator=fileRealmAuthenticator",
+        "/fileRealmAuthenticator/enabled=true",
+        '/fileRealmAuthenticator/users=[{"userid": "ann", "password": "a long secret"}]',
+    )
+    code, checks = examine(*settings, cwd=tmp_path)
+    assert code == 0
+    assert {"passwords", "apps", "indexes"} <= checks.keys()
+    assert {"wrong", "skipped"}.isdisjoint(one["state"] for one in checks.values())
 
 
 def test_the_doctor_tells_why_reads_do_not_take_the_fast_path(

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
-import orjson
-
 from docgraph.access.author_limits import DEFINITION_LIMITS
 from docgraph.access.dry_run import RequestDryRun
 from docgraph.access.explain_decision import Bindings, Explainer
@@ -31,7 +29,7 @@ from docgraph.graphql.sections import Graphql
 from docgraph.plugins.packages import TOOLS, list_parts, load_part
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.rest.sections import Mongo
-from docgraph.runtime import Lane, run_blocking
+from docgraph.runtime import Lane, allocations, run_blocking
 from docgraph.store import Store
 
 _Answering = Callable[[Exchange, ToolArguments], Awaitable[Any]]
@@ -97,7 +95,7 @@ class Toolset:
         answer = await run(exchange, await self._read(exchange, members))
         if isinstance(answer, Body):
             return answer
-        return Body(200, orjson.dumps(answer), "application/json")
+        return Body(200, allocations.dumps(answer), "application/json")
 
     async def _read(self, exchange: Exchange, members: Sequence[str]) -> ToolArguments:
         request = exchange.request

@@ -139,7 +139,17 @@ class _Slices:
 
     def _dump(self, value: Any, size: int) -> bytes:
         ensure_room(_GROWTH * size)
-        return orjson.dumps(value, self._default, self._option)
+        return orjson.dumps(value, self._default and self._convert, self._option)
+
+    def _convert(self, value: Any) -> Any:
+        """Call the hook; reject what is larger than its value seemed, such as a subclass of dict.
+
+        Then `codec.encode` copies all of the value, in types that can be weighed.
+        """
+        made = self._default(value) if self._default is not None else value
+        if type(made) is not orjson.Fragment and _weigh(made) > max(_SLICE, _weigh(value)):
+            raise MemoryError
+        return made
 
     def _add_members(
         self,
@@ -217,7 +227,9 @@ def _weigh(value: Any) -> int:
         elif kind is int or kind is float or kind is bool or item is None:
             size += _SCALAR
         else:
-            size += _OTHER + 2 * (len(item) if hasattr(item, "__len__") else 0)
+            text = getattr(item, "pattern", item)  # of a regular expression
+            factor = _ESCAPED if text is not item or isinstance(text, str) else 2
+            size += _OTHER + factor * (len(text) if hasattr(text, "__len__") else 0)
         if size > _SLICE:
             break
     return size

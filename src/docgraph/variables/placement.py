@@ -38,7 +38,7 @@ def find_misplaced(stages: Any, vocabulary: Vocabulary) -> list[Flaw]:
 
 def find_missing_metadata(part: Any, source: Any, vocabulary: Vocabulary) -> Iterator[Flaw]:
     """Yield each `$meta` in a part whose metadata no stage or filter of the source provides."""
-    if _has_open_filter(source, vocabulary):
+    if not _holds(part, ("$meta",)) or _has_open_filter(source, vocabulary):
         return
     for name, makers in _MAKERS.items():
         if not _holds(source, makers):

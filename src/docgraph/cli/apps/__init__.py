@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import shlex
 import sys
 from collections.abc import Sequence
@@ -134,6 +135,7 @@ def apply_paths(
     from docgraph.cli.adviser import find_adviser
     from docgraph.cli.apps import definitions
 
+    gc.disable()  # what it compiles is kept until the end: searching for garbage finds nothing
     prepared, adviser = prepare_sources(sources), find_adviser()
     opening = Opening(prepared, open_to)
     examined: dict[str, Any] = {}

@@ -102,11 +102,12 @@ def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
 
 
 def check_stored(prepared: LoadedConfiguration, documents: Sequence[Document]) -> list[Checked]:
-    """Check definitions as they are stored."""
-    return [
+    """Check definitions as they are stored, by `_id`: of two that claim one URI the first wins."""
+    checked = [
         Checked(str(document.get("_id")), document, inspect_document(prepared, document), "app")
         for document in documents
     ]
+    return list(_find_collisions(checked))
 
 
 async def resolve_all_questions(

@@ -170,10 +170,9 @@ async def _inspect_indexes(app: Docgraph) -> Diagnosis:
 
 async def _check_passwords(app: Docgraph) -> Diagnosis:
     """Find users who cannot log in because their hash is too expensive; callers do not learn it."""
-    realm = app.plugins.find(REALM)
-    if realm is None:
+    if not app.plugins.values["configuration"][DbRealmAuthenticator.section_name].enabled:
         return Diagnosis("passwords", CheckState.OK, f"{REALM} is off")
-    users = await find_too_expensive(app.store, realm, _MAX_NAMED + 1)
+    users = await find_too_expensive(app.store, app.plugins.find(REALM), _MAX_NAMED + 1)
     if not users:
         return Diagnosis("passwords", CheckState.OK, f"no hash has a cost above {MAX_COST}")
     return Diagnosis(

@@ -117,9 +117,9 @@ class Flaws:
         is_hash = BCRYPT_HASH.fullmatch(password) is not None
         if not self._realm.bcrypt_hashed_password:
             return _HASH_AS_PASSWORD if is_hash else None
-        realm = self._app.plugins.find(REALM)
-        if is_hash or not isinstance(realm, DatabaseRealm):
+        if is_hash or not self._realm.enabled:
             return None
+        realm: DatabaseRealm = self._app.plugins.find(REALM)
         try:
             check_password(password)
             if realm.strength is not None:

@@ -142,8 +142,8 @@ class UsersPart(Part):
         """Return the keys of the realm, which hides passwords."""
         if not installation.prepared.config.get(DbRealmAuthenticator).enabled:
             return ()
-        realm = installation.app.plugins.find(REALM)
-        return () if realm is None else realm.keys
+        keys: tuple[RevealKey, ...] = installation.app.plugins.find(REALM).keys
+        return keys
 
     def prepare(self, installation: Installation, document: Document) -> Document:
         """Keep a hash as it is; a plain password will be hashed."""

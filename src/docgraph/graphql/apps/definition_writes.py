@@ -39,7 +39,12 @@ from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.compiled_app import App, assemble_app
 from docgraph.graphql.apps.definition_questions import resolve_reports
 from docgraph.graphql.apps.stored_definitions import find_claims
-from docgraph.graphql.definition.check import Examination, check_written, examine
+from docgraph.graphql.definition.check import (
+    Examination,
+    check_secrets,
+    check_written,
+    examine,
+)
 from docgraph.graphql.definition.check_fields import CheckContext
 from docgraph.graphql.definition.definition import AppDefinition, decode_definition, spell_uri
 from docgraph.graphql.definition.definition_diff import Change, find_change
@@ -81,8 +86,10 @@ class Drafts:
         rules = CheckContext(settings.max_limit, self._store.policy, variables, settings.json_mode)
         definition = decode_definition(to_stored(document))
         hidden = self._store.guard.shield().hidden
-        parts = self.examined.pop(definition.version, None) or examine(definition, rules)
-        return Inspection(definition, check_written(definition, parts, settings, hidden))
+        parts = self.examined.pop(definition.version, None)
+        if parts is None:
+            parts = check_written(definition, examine(definition, rules), settings)
+        return Inspection(definition, check_secrets(parts, hidden))
 
     async def resolve(self, report: Report) -> Report:
         """Return the report completed with the answers of the database."""

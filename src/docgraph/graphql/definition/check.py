@@ -116,15 +116,13 @@ def inspect_definition(
     if not isinstance(definition, AppDefinition):
         definition = decode_definition(definition)
     rules = CheckContext(settings.max_limit, policy or Policy(), variables, settings.json_mode)
-    parts = examine(definition, rules)
+    parts = check_written(definition, examine(definition, rules), settings)
     if examined is not None and definition.version:
         examined[definition.version] = parts
-    return check_written(definition, parts, settings, hidden or {}).report
+    return check_secrets(parts, hidden or {}).report
 
 
-def check_written(
-    definition: AppDefinition, parts: Examination, settings: Graphql, hidden: Hidden
-) -> Examination:
+def check_written(definition: AppDefinition, parts: Examination, settings: Graphql) -> Examination:
     """Check a compiled definition that is being written.
 
     Some of the mistakes that are rejected here are tolerated in definitions that are already
@@ -137,13 +135,22 @@ def check_written(
             findings.error(part.where, shape)
     if parts.schema is not None:
         _check_entrance(parts.schema, definition.mappings, findings)
-        check_hidden(parts.schema, parts.mappings, hidden, findings)
         check_groups(parts.schema, parts.mappings, findings)
         check_aggregations(parts.schema, parts.mappings, findings)
         if not parts.report.errors:  # else generated parts are missing
             warn_hidden_uses(parts.schema, parts.mappings, parts.visibility, findings)
         limits = replace_limits(settings.limits, definition.limits)
         findings.errors += check_operations(definition.operations, parts.schema, limits)
+    return replace(parts, report=findings.report())
+
+
+def check_secrets(parts: Examination, hidden: Hidden) -> Examination:
+    """Reject mappings to properties that no read shows, by namespace."""
+    if parts.schema is None or not hidden:
+        return parts
+    report = parts.report
+    findings = Findings([*report.errors], [*report.warnings], [*report.questions])
+    check_hidden(parts.schema, parts.mappings, hidden, findings)
     return replace(parts, report=findings.report())
 
 
