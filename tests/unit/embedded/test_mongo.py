@@ -249,6 +249,13 @@ def test_the_journal_follows_soon_and_the_pause_is_an_option(
     assert command[command.index("--journalCommitInterval") + 1] == told
 
 
+def test_one_thread_looks_for_pages_to_evict() -> None:
+    command = build_command(Path("m"), Path("d"), Path("l"), 1, MongodOptions())
+
+    engine = command[command.index("--wiredTigerEngineConfigString") + 1]
+    assert "eviction=(threads_min=1)" in engine
+
+
 def test_the_only_member_is_addressed_directly() -> None:
     assert build_uri("h:1") == "mongodb://h:1/?directConnection=true"
 
