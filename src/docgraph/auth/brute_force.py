@@ -24,6 +24,7 @@ from weakref import WeakValueDictionary, finalize
 
 from docgraph.auth.cookies.cookie import REMOVER
 from docgraph.auth.credentials import (
+    ApiKeyText,
     BasicCredentials,
     Credentials,
     MalformedCredentials,
@@ -160,7 +161,7 @@ class Attempt:
 NAME: Final = "bruteForceAttackGuard"
 _COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
 _ATTEMPT: Final = "docgraph.login-attempt"
-_WITH_PASSWORD: Final = frozenset({"basic", "digest"})
+_GUESSABLE: Final = frozenset({"basic", "digest", "bearer"})
 _KNOWN: Final = 10_000
 _KNOWN_SECONDS: Final = 3600.0
 
@@ -215,7 +216,7 @@ class LoginGuard(Interceptor):
             self._attempts.close()
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Return whether the request has a password; a token of another scheme is no guess.
+        """Return whether the request has a password or an API key; a token is no guess.
 
         The credentials of OPTIONS are not verified.
         """
@@ -223,7 +224,9 @@ class LoginGuard(Interceptor):
         if request.method == "OPTIONS" or b"authorization" not in request.headers.first:
             return False
         credentials = read_credentials(request.headers)
-        return credentials is not None and credentials.scheme in _WITH_PASSWORD
+        if credentials is None or credentials.scheme not in _GUESSABLE:
+            return False
+        return credentials.scheme != "bearer" or credentials.text.startswith(ApiKeyText.PREFIX)
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""
@@ -269,7 +272,7 @@ class LoginGuard(Interceptor):
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")
         # Digest responses differ from request to request, so no digest identifies them.
-        digest = self._digest(credentials, address) if credentials.scheme == "basic" else b""
+        digest = self._digest(credentials, address) if credentials.scheme != "digest" else b""
         return Attempt(user, address, digest)
 
     async def _has_token(self, exchange: Exchange) -> bool:

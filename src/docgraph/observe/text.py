@@ -39,7 +39,7 @@ _MAX_BYTES = 4  # of a character
 _is_plain = re.compile(r"[\w./@%~+,()-]*").fullmatch
 
 _may_hold_secret = re.compile(
-    r"://|bearer|basic|digest|authorization|cookie|passw|pwd|secret|token|api.?key|eyJ", re.I
+    r"://|bearer|basic|digest|authorization|cookie|passw|pwd|secret|token|api.?key|eyJ|dgk_", re.I
 ).search
 _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
     # The driver takes everything up to the last @ as credentials, even unescaped.
@@ -59,13 +59,19 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
         r"\1***",
     ),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]*\.[\w-]*"), "***"),  # a JWT
+    (re.compile(r"(dgk_[0-9a-f]{0,16}_)\w+"), r"\1***"),  # an API key
 )
 
 
 def are_plain(*texts: str, limit: int = LIMIT) -> bool:
     """Return whether `clean_text` would leave all of these texts unchanged."""
     text = "".join(texts)
-    return len(text) * _MAX_BYTES <= limit and bool(_is_plain(text)) and "eyJ" not in text
+    return (
+        len(text) * _MAX_BYTES <= limit
+        and bool(_is_plain(text))
+        and "eyJ" not in text
+        and "dgk_" not in text
+    )
 
 
 def clean_text(text: str, limit: int = LIMIT) -> str:

@@ -14,6 +14,7 @@ from html import escape
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.cookies.sections import AuthCookieSetter
+from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
@@ -172,6 +173,7 @@ class _Describing(Service):
         mongo: Mongo,
         graphql: Graphql,
         cookie: AuthCookieSetter,
+        keys: ApiKeyMechanism,
     ) -> None:
         self.config = config
         self._registry = registry
@@ -180,6 +182,7 @@ class _Describing(Service):
         self._mongo = mongo
         self._graphql = graphql
         self._cookie = cookie
+        self._keys = keys
         self._mounts = read_mounts(mongo.mongo_mounts, mongo.uri)
         self._surveyor = Surveyor(
             store,
@@ -206,6 +209,7 @@ class _Describing(Service):
                 security=describe_security(
                     [mechanism.name for mechanism in self._registry.of_kind(Kind.AUTH_MECHANISM)],
                     self._cookie.name if self._registry.find("authCookieHandler") else None,
+                    self._keys.header if self._keys.enabled else None,
                 ),
                 has_streams=self._registry.find("events") is not None,
                 base_url=self._core.base_url,
@@ -254,10 +258,14 @@ class OpenApiPageService(_Describing):
         return Body(200, page, "text/html", list(HEADERS))
 
 
-def describe_security(mechanisms: Iterable[str], cookie: str | None) -> dict[str, Document]:
+def describe_security(
+    mechanisms: Iterable[str], cookie: str | None, key_header: str | None = None
+) -> dict[str, Document]:
     """Return enabled mechanisms as security schemes; `cookie` is the name of one that is read."""
     enabled = (SECURITY_SCHEMES[name] for name in mechanisms if name in SECURITY_SCHEMES)
     schemes = {str(scheme["scheme"]): scheme for scheme in enabled}
     if cookie is not None:
         schemes["cookie"] = {"type": "apiKey", "in": "cookie", "name": cookie}
+    if key_header is not None:
+        schemes["key"] = {"type": "apiKey", "in": "header", "name": key_header}
     return schemes

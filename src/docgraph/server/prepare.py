@@ -25,6 +25,7 @@ from docgraph.access.sections import (
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieRemover, AuthCookieSetter
 from docgraph.auth.mechanisms.sections import (
+    ApiKeyMechanism,
     BasicAuthMechanism,
     DigestAuthMechanism,
     IdentityAuthMechanism,
@@ -61,7 +62,13 @@ from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.sections import Batch, ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, OwnRights, Ping, VisibleApps
 from docgraph.store.driver.rights import Right
-from docgraph.store.names import HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
+from docgraph.store.names import (
+    API_KEY_STORE,
+    HISTORY_STORE,
+    KEY_STORE,
+    REVOCATION_STORE,
+    VERSION_STORE,
+)
 from docgraph.store.sections import AggregationSecurity, MClient
 
 
@@ -190,6 +197,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     BasicAuthMechanism,
     DigestAuthMechanism,
     JwtAuthenticationMechanism,
+    ApiKeyMechanism,
     IdentityAuthMechanism,
     DbRealmAuthenticator,
     FileRealmAuthenticator,
@@ -228,7 +236,8 @@ def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     """
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
-    rights = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+    keys = _for_keys(config.get(ApiKeyMechanism), users.users_db)
+    rights = (*_for_users(users), *keys, *_for_rules(rules), *_for_apps(apps))
     noted = dict.fromkeys(right.db for right in rights)
     if config.get(Mongo).enabled:
         noted[apps.db] = None  # the version of data that the REST API caches
@@ -245,6 +254,15 @@ def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
     revoking = ("insert", "update", "createIndex")
     yield Right(db, REVOCATION_STORE, revoking, "revoking tokens")
     yield Right(db, "", ("find", "changeStream"), _NEWS)
+
+
+def _for_keys(keys: ApiKeyMechanism, db: str) -> Iterator[Right]:
+    if keys.enabled:
+        yield Right(db, API_KEY_STORE, ("find",), "which API keys are valid", required=True)
+        managing = ("insert", "update", "remove", "createIndex")
+        yield Right(db, API_KEY_STORE, managing, "making and revoking API keys")
+        if keys.key is None:
+            yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
 
 
 def _for_rules(rules: DbAclAuthorizer) -> Iterator[Right]:

@@ -1,0 +1,1 @@
+"""API keys: credentials of machines (decision 72)."""

@@ -1,0 +1,237 @@
+"""`apiKeyMechanism`: `Authorization: Bearer dgk_…`, the key of a machine (decision 72).
+
+    form and checksum → key → secret → owner → end, revocation of the owner, network
+
+A verified key is cached by its digest, for two seconds at most and until a change of keys or users.
+Its end, its network and the revocation marks of its owner are checked at each use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from functools import partial
+from hashlib import sha256
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from math import inf
+from typing import ClassVar, Final, NamedTuple
+
+from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.auth.credentials import ApiKeyText, read_credentials, render_bearer_challenge
+from docgraph.auth.keys.api_keys import NO_HASH, ApiKey, ApiKeys, parse_key
+from docgraph.auth.mechanisms import sections
+from docgraph.auth.mechanisms.jwt import REALM, REFUSED
+from docgraph.auth.tokens.revocation import Revocations
+from docgraph.config.section import PluginConfig
+from docgraph.exchange import Account, Answer, Exchange, Headers
+from docgraph.plugins import kinds
+from docgraph.plugins.kinds import Kind, Outcome, Point, UserFinder
+from docgraph.plugins.registry import PluginRegistry
+from docgraph.runtime import Generations, Instance, LoadingCache, Tasks
+from docgraph.store import Store
+from docgraph.store.versions import VersionFollower
+
+NAME: Final = "apiKeyMechanism"
+_REMEMBERED: Final = 10_000
+_REMEMBERED_SECONDS: Final = 2.0
+_USES_EVERY: Final = 60.0  # seconds between two writes of `lastUsedAt`
+
+
+class _Refused(Exception):
+    """The reason for the log; nothing is cached."""
+
+
+class _Verified(NamedTuple):
+    key: ApiKey
+    accepted: kinds.Accepted
+    ends_at: float
+    networks: tuple[IPv4Network | IPv6Network, ...]
+
+    def admits(self, client: tuple[str, int] | None) -> bool:
+        """Return whether the key may be used from this address; a Unix socket has none."""
+        if not self.networks:
+            return True
+        if client is None or not client[0]:
+            return False
+        address = ip_address(client[0].split("%", 1)[0])
+        address = getattr(address, "ipv4_mapped", None) or address
+        return any(address in network for network in self.networks)
+
+
+class ApiKeyMechanism(kinds.AuthMechanism):
+    """Authenticates keys; responses never contain the reason of a rejection."""
+
+    name: ClassVar[str] = NAME
+    description: ClassVar[str] = "Authorization: Bearer with an API key"
+    enabled_by_default: ClassVar[bool] = False
+    priority: ClassVar[int] = 30
+    authorization_scheme: ClassVar[str] = "bearer"
+    Config = sections.ApiKeyMechanism
+
+    def __init__(  # noqa: PLR0913 - the providers it needs
+        self,
+        config: sections.ApiKeyMechanism,
+        *,
+        store: Store,
+        instance: Instance,
+        generations: Generations,
+        tasks: Tasks,
+        registry: PluginRegistry,
+        token_revocations: Revocations,
+        users: DbRealmAuthenticator,
+        root_role: str | None,
+    ) -> None:
+        self.config = config
+        self.users = users
+        db = users.users_db
+        self.keys = ApiKeys(config, store, db, generations, token_revocations, root_role)
+        self._tasks = tasks
+        self._registry = registry
+        self._revocations = token_revocations
+        self._generations = generations
+        self._read_generation = generations.reader("users")
+        self._seen = -1
+        self._cache: LoadingCache[bytes, _Verified] = LoadingCache(_REMEMBERED, _REMEMBERED_SECONDS)
+        self._used: set[str] = set()
+        self._follower = VersionFollower(
+            NAME, store, self.keys.versions, instance, take=self._announce
+        )
+
+    async def provision(self) -> None:
+        """Follow changes of other instances, and record uses in the background."""
+        self._tasks.start("api-keys", self._follower.run)
+        self._tasks.start("api-keys-used", self._record_uses)
+
+    async def close(self) -> None:
+        """Stop reading keys."""
+        await self._follower.close()
+        await self._cache.close()
+
+    async def authenticate(self, exchange: Exchange) -> Outcome:
+        """Return the account of the key."""
+        credentials = read_credentials(exchange.request.headers)
+        if (
+            credentials is None
+            or credentials.scheme != "bearer"
+            or not credentials.text.startswith(ApiKeyText.PREFIX)
+        ):
+            return kinds.ABSENT
+        try:
+            verified = await self._verify(credentials.text, exchange)
+        except ValueError:  # of the text, or of networks that another program has written
+            reason = "malformed"
+        except _Refused as refusal:
+            reason = str(refusal)
+        else:
+            self._used.add(verified.key.id)
+            return verified.accepted
+        exchange.attributes[REFUSED] = True
+        return kinds.Rejected(reason)
+
+    def challenge(self, exchange: Exchange) -> Sequence[str]:
+        """Return the challenge, the same as that of JSON Web Tokens."""
+        return (render_bearer_challenge(REALM, refused=exchange.attributes.get(REFUSED, False)),)
+
+    async def find(self, user: str) -> Account | None:
+        """Return the account of the key `<owner>/<name>`, for explanations."""
+        key = parse_key(await self.keys.find(user)) if "/" in user else None
+        owner = await self.find_owner(key.owner, key.realm) if key else None
+        return self._build(key, owner, inf) if key and owner else None
+
+    async def find_owner(self, name: str, kind: str | None = None) -> Account | None:
+        """Return the current account of a user, of any realm or of one."""
+        for realm in self._registry.of_kind(Kind.AUTHENTICATOR):
+            account = await realm.find(name) if isinstance(realm, UserFinder) else None
+            if account is not None and kind in (None, account.kind):
+                return account
+        return None
+
+    async def _verify(self, text: str, exchange: Exchange) -> _Verified:
+        generation = self._read_generation()
+        if generation != self._seen:
+            self._seen = generation
+            self._cache.clear()
+        digest = sha256(text.encode()).digest()
+        verified = self._cache.find(digest)
+        if verified is None:
+            load = partial(self._load, ApiKeyText.parse(text))
+            verified = await self._cache.get(digest, load)
+        key = verified.key
+        if verified.ends_at <= time.time():
+            raise _Refused("expired-key")
+        if self._revocations.is_revoked(None, key.owner, key.made_at):
+            raise _Refused("revoked-key")
+        if not verified.admits(exchange.request.connection.client):
+            raise _Refused("foreign-network")
+        return verified
+
+    async def _load(self, given: ApiKeyText, _: bytes) -> _Verified:
+        """Verify a key; an unknown id and a wrong secret take the same steps."""
+        hashed, key = await self.keys.hash(given), parse_key(await self.keys.find(given.id))
+        is_current = hmac.compare_digest(hashed, key.hash if key else NO_HASH)
+        is_previous = hmac.compare_digest(hashed, key.previous if key else NO_HASH)
+        if key is None or not (is_current or is_previous):
+            raise _Refused("wrong-key")
+        owner = await self.find_owner(key.owner, key.realm)
+        if owner is None:
+            raise _Refused("owner-gone")
+        end = _to_seconds(key.not_after)
+        if not is_current:
+            end = min(end, _to_seconds(key.previous_until))
+        networks = tuple(map(ip_network, key.networks))
+        return _Verified(key, kinds.Accepted(self._build(key, owner, end)), end, networks)
+
+    def _build(self, key: ApiKey, owner: Account, end: float) -> Account:
+        """Build the account of a key: it has no role that its owner has lost."""
+        allowed, own = self.keys.limit_roles(owner), owner.properties
+        roles = tuple(role for role in dict.fromkeys(key.roles) if role in allowed)
+        inherited = {name: own[name] for name in key.inherits if name in own}
+        properties = {**inherited, **key.properties, "roles": list(roles)}
+        return Account(f"{key.owner}/{key.name}", roles, properties, "key", end, owner=key.owner)
+
+    async def _announce(self) -> None:
+        self._generations.bump("users")
+
+    async def _record_uses(self) -> None:
+        while True:
+            await asyncio.sleep(_USES_EVERY)
+            used, self._used = self._used, set()
+            if used:
+                await self.keys.record_uses(used)
+
+
+class KeyHeader(kinds.Interceptor):
+    """Reads the key of another header as a bearer token; two credentials are none."""
+
+    name: ClassVar[str] = "apiKeyHeader"
+    description: ClassVar[str] = "takes the API key from the header that apiKeyMechanism names"
+    part_of: ClassVar[str] = NAME
+    security: ClassVar[bool] = True
+    point: ClassVar[Point] = Point.BEFORE_AUTH
+    priority: ClassVar[int] = 0  # before whatever reads `Authorization`
+
+    def __init__(self, config: PluginConfig, mechanism: sections.ApiKeyMechanism) -> None:
+        self.config = config
+        self._header = (mechanism.header or "").lower().encode()
+
+    def resolve(self, exchange: Exchange) -> bool:
+        """Return whether the request has the header."""
+        return self._header in exchange.request.headers.first
+
+    async def handle(self, exchange: Exchange) -> Answer | None:
+        """Rename the header; a second `Authorization` makes both unreadable (401)."""
+        request, prefix = exchange.request, ApiKeyText.PREFIX.encode()
+        fields = []
+        for name, value in request.headers.raw:
+            is_key = name == self._header
+            token = b"Bearer " + value if value.startswith(prefix) else b""
+            fields.append((b"authorization", token) if is_key else (name, value))
+        request.headers = Headers(fields)
+        return None
+
+
+def _to_seconds(date: datetime) -> float:
+    return date.replace(tzinfo=UTC).timestamp()
