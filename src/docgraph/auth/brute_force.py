@@ -24,7 +24,6 @@ from weakref import WeakValueDictionary, finalize
 
 from docgraph.auth.cookies.cookie import REMOVER
 from docgraph.auth.credentials import (
-    ApiKeyText,
     BasicCredentials,
     Credentials,
     MalformedCredentials,
@@ -161,7 +160,7 @@ class Attempt:
 NAME: Final = "bruteForceAttackGuard"
 _COMPANIONS: Final = ("failedLoginCounter", "successfulLoginCounter")
 _ATTEMPT: Final = "docgraph.login-attempt"
-_GUESSABLE: Final = frozenset({"basic", "digest", "bearer"})
+_WITH_PASSWORD: Final = frozenset({"basic", "digest"})
 _KNOWN: Final = 10_000
 _KNOWN_SECONDS: Final = 3600.0
 
@@ -224,9 +223,9 @@ class LoginGuard(Interceptor):
         if request.method == "OPTIONS" or b"authorization" not in request.headers.first:
             return False
         credentials = read_credentials(request.headers)
-        if credentials is None or credentials.scheme not in _GUESSABLE:
+        if credentials is None:
             return False
-        return credentials.scheme != "bearer" or credentials.text.startswith(ApiKeyText.PREFIX)
+        return credentials.scheme in _WITH_PASSWORD or credentials.is_api_key
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""

@@ -13,8 +13,9 @@ import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from secrets import token_hex
-from typing import ClassVar, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from docgraph.exchange import Headers
 from docgraph.exchange.headers import UNREAD
@@ -47,6 +48,11 @@ class Credentials:
     scheme: str
     text: str = field(repr=False)
 
+    @property
+    def is_api_key(self) -> bool:
+        """Whether this is an API key, be it a wrong one."""
+        return self.scheme == "bearer" and self.text.startswith("dgk_")
+
 
 def read_credentials(headers: Headers) -> Credentials | None:
     """Return the credentials of a request; None without any, and for unreadable ones.
@@ -71,7 +77,7 @@ def read_claimed_user(headers: Headers) -> str | None:
                 return BasicCredentials.parse(text).user
             case Credentials("digest", text):
                 return DigestCredentials.parse(text).username
-            case Credentials("bearer", text) if text.startswith(ApiKeyText.PREFIX):
+            case Credentials("bearer", text) if credentials.is_api_key:
                 return f"key {ApiKeyText.parse(text).id}"
     except MalformedCredentials:
         pass  # no user, like credentials of any other kind
@@ -133,18 +139,11 @@ class ApiKeyText:
     """An API key: `dgk_<id>_<secret><checksum>`, all of them hexadecimal.
 
     Scanners find it by its prefix. The checksum rejects mistyped keys without a lookup; it protects
-    nothing else. Only one spelling of a key is accepted.
+    nothing else. Only one spelling is accepted. Without arguments, id and secret are new.
     """
 
-    PREFIX: ClassVar[str] = "dgk_"
-
-    id: str
-    secret: str = field(repr=False)
-
-    @classmethod
-    def generate(cls, id: str | None = None) -> ApiKeyText:
-        """Return a new key, or a new secret of the key with that id."""
-        return cls(id or token_hex(8), token_hex(32))
+    id: str = field(default_factory=partial(token_hex, 8))
+    secret: str = field(default_factory=partial(token_hex, 32), repr=False)
 
     @classmethod
     def parse(cls, text: str) -> ApiKeyText:
@@ -156,7 +155,7 @@ class ApiKeyText:
 
     def render(self) -> str:
         """Return the text of the key, which nothing stores."""
-        text = f"{self.PREFIX}{self.id}_{self.secret}"
+        text = f"dgk_{self.id}_{self.secret}"
         return f"{text}{zlib.crc32(text.encode()):08x}"
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.cli.completion import complete_roles, complete_users
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from docgraph.auth.mechanisms.api_key import ApiKeyMechanism as Mechanism
 
 _T = TypeVar("_T")
-_HIDDEN = frozenset({"networks", "inherits", "properties", "createdAt", "realm", "previousUntil"})
 
 
 @click.group()
@@ -44,22 +42,13 @@ def add(sources: ConfigSources, until: datetime, given: tuple[str, ...], **order
     """Make a key, and print it: it cannot be shown again."""
 
     async def make(bench: Mechanism) -> str:
-        from msgspec import ValidationError, convert
-
         from docgraph.auth.keys.api_keys import KeyOrder
 
         owner = await bench.find_owner(order["owner"])
         if owner is None:
             raise StartupError(f"there is no user {order['owner']!r}", hint="give another --owner")
-        given_order = {
-            **order,
-            "notAfter": until,
-            "properties": read_properties(given, bench.users),
-        }
-        try:
-            key, text = await bench.keys.make(convert(given_order, KeyOrder), owner)
-        except ValidationError as error:
-            raise StartupError(str(error), hint="a name has letters, digits and . _ -") from None
+        order.update(notAfter=until, properties=read_properties(given, bench.users))
+        key, text = await bench.keys.make(KeyOrder.parse(order), owner)
         notice(make_printable(f"made the key {owner.name}/{key['name']}: store it now"))
         return text
 
@@ -80,11 +69,9 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 
     rows = _run(sources, read_all)
     if not as_json:
-        rows = [
-            {name: row[name] for name in row if name not in _HIDDEN}
-            | {"roles": ", ".join(row["roles"]), "lastUsedAt": row.get("lastUsedAt")}
-            for row in rows
-        ]
+        columns = ("owner", "name", "roles", "notAfter", "lastUsedAt", "state", "_id")
+        rows = [{name: row.get(name) for name in columns} for row in rows]
+        rows = [{**row, "roles": ", ".join(row["roles"])} for row in rows]
     print_table(rows, as_json=as_json, if_empty="there are no keys")
 
 
@@ -105,16 +92,10 @@ def revoke(sources: ConfigSources, key: str) -> None:
 
 @keys.command()
 @click.argument("key")
-@click.option(
-    "--hours",
-    type=click.FloatRange(0, 744),
-    default=24,
-    show_default=True,
-    help="How long the previous secret stays valid.",
-)
+@click.option("--hours", type=click.FloatRange(0, 744), default=24, show_default=True)
 @configured
 def rotate(sources: ConfigSources, key: str, hours: float) -> None:
-    """Print another secret for the KEY, an id or OWNER/NAME."""
+    """Print another secret of the KEY, an id or OWNER/NAME; the old one is valid for --hours."""
 
     async def renew(bench: Mechanism) -> str:
         return await bench.keys.rotate(await bench.keys.require(key), hours)
@@ -127,15 +108,10 @@ def _run(sources: ConfigSources, work: Callable[[Mechanism], Awaitable[_T]]) -> 
     from docgraph.auth.tokens.revocation import CLOCK_SECONDS
     from docgraph.cli.application import work_on
 
-    prepared = prepare_sources(sources)
-    if not prepared.config.get(ApiKeyMechanism).enabled:
-        hint = "set /apiKeyMechanism/enabled to true"
-        raise StartupError("apiKeyMechanism is off, and knows no keys", hint=hint)
-
     async def begin(app: Any) -> _T:
         mechanism: Mechanism = app.plugins.find("apiKeyMechanism")
         await app.store.set_clock(CLOCK_SECONDS)
         await mechanism.keys.revocations.read()
         return await work(mechanism)
 
-    return work_on(prepared, begin)
+    return work_on(prepare_sources(sources), begin)

@@ -329,8 +329,3 @@ class Account:
     expires_at: float | None = field(default=None, compare=False)
     login_ends_at: float | None = field(default=None, compare=False)
     owner: str = ""
-
-    @property
-    def user(self) -> str:
-        """The user behind the account: the owner of a key."""
-        return self.owner or self.name

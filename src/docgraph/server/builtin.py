@@ -42,8 +42,7 @@ from docgraph.auth.cookies.cookie import (
     CookieRemover,
     CookieSetter,
 )
-from docgraph.auth.keys.service import ApiKeyService
-from docgraph.auth.mechanisms.api_key import ApiKeyMechanism, KeyHeader
+from docgraph.auth.mechanisms.api_key import ApiKeyMechanism, ApiKeyService, KeyHeader
 from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism

@@ -236,8 +236,9 @@ def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     """
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
-    keys = _for_keys(config.get(ApiKeyMechanism), users.users_db)
-    rights = (*_for_users(users), *keys, *_for_rules(rules), *_for_apps(apps))
+    rights = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+    if config.get(ApiKeyMechanism).enabled:
+        rights += tuple(_for_keys(users.users_db))
     noted = dict.fromkeys(right.db for right in rights)
     if config.get(Mongo).enabled:
         noted[apps.db] = None  # the version of data that the REST API caches
@@ -256,13 +257,11 @@ def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
     yield Right(db, "", ("find", "changeStream"), _NEWS)
 
 
-def _for_keys(keys: ApiKeyMechanism, db: str) -> Iterator[Right]:
-    if keys.enabled:
-        yield Right(db, API_KEY_STORE, ("find",), "which API keys are valid", required=True)
-        managing = ("insert", "update", "remove", "createIndex")
-        yield Right(db, API_KEY_STORE, managing, "making and revoking API keys")
-        if keys.key is None:
-            yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
+def _for_keys(db: str) -> Iterator[Right]:
+    yield Right(db, API_KEY_STORE, ("find",), "which API keys are valid", required=True)
+    managing = ("insert", "update", "remove", "createIndex")
+    yield Right(db, API_KEY_STORE, managing, "making and revoking API keys")
+    yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
 
 
 def _for_rules(rules: DbAclAuthorizer) -> Iterator[Right]:

@@ -1,18 +1,17 @@
 """Secret keys of the installation: made once, and stored for all instances.
 
 A key is a document of `_cursorKeys`, which no mount, app, aggregation, stream or export shows:
-
-    {_id: <its purpose>, keys: [<the key>, <the previous one>]}
-
-Of several instances that make one at the same time, the first to insert it wins.
+`{_id: <its purpose>, keys: [<the key>, <the previous one>]}`. Of several instances that make one at
+the same time, the first to insert it wins.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from secrets import token_bytes
 from typing import Any, Final
 
-from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
+from docgraph.exchange import Deadline, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.data import Consistency
 from docgraph.exchange.errors import Conflict
 from docgraph.store.names import KEY_STORE
@@ -29,33 +28,23 @@ class NoStoredKey(ValueError):
 
 async def load_keys(store: Store, db: str, purpose: str, size: int) -> list[bytes]:
     """Return the stored keys with so many bytes, a new one if there is none."""
-    return await _read(store, db, purpose, size) or await _create(store, db, purpose, size)
-
-
-async def _read(store: Store, db: str, purpose: str, size: int) -> list[bytes]:
-    stored = await store.reads.find_one(
-        db,
-        KEY_STORE,
-        {"_id": purpose},
-        deadline=Deadline.after_ms(_LIMIT_MS),
-        consistency=PRIMARY,
-    )
-    keys: list[Any] = (stored or {}).get("keys", [])
-    fitting = [bytes(key) for key in keys if isinstance(key, bytes) and len(key) == size]
-    return fitting[:_MAX_KEYS]
-
-
-async def _create(store: Store, db: str, purpose: str, size: int) -> list[bytes]:
-    keys = [token_bytes(size)]
-    document: Document = {"_id": purpose, "keys": keys}
-    try:
-        await store.writes.write(
-            Resource(ResourceType.DOCUMENT, db, KEY_STORE, purpose),
-            Write(WriteKind.INSERT, documents=(document,)),
-            deadline=Deadline.after_ms(_LIMIT_MS),
-        )
-    except Conflict:
+    keys = await _read(store, db, purpose, size)
+    if not keys:
+        write = Write(WriteKind.INSERT, ({"_id": purpose, "keys": [token_bytes(size)]},))
+        place = Resource(ResourceType.DOCUMENT, db, KEY_STORE, purpose)
+        with suppress(Conflict):  # another instance was faster
+            await store.writes.write(place, write, deadline=Deadline.after_ms(_LIMIT_MS))
         keys = await _read(store, db, purpose, size)
     if not keys:
         raise NoStoredKey("the stored document has no key of the right length")
     return keys
+
+
+async def _read(store: Store, db: str, purpose: str, size: int) -> list[bytes]:
+    deadline, condition = Deadline.after_ms(_LIMIT_MS), {"_id": purpose}
+    stored = await store.reads.find_one(
+        db, KEY_STORE, condition, deadline=deadline, consistency=PRIMARY
+    )
+    keys: list[Any] = (stored or {}).get("keys", [])
+    fitting = [bytes(key) for key in keys if isinstance(key, bytes) and len(key) == size]
+    return fitting[:_MAX_KEYS]

@@ -1,4 +1,4 @@
-"""The stored API keys: one document each, next to the users.
+"""The stored API keys: one document each, next to the users (decision 72).
 
 The secret of a key is not stored, only its HMAC-SHA256 with a key of the installation: a copy of
 the collection alone is useless elsewhere. A change is announced like a change of users: within two
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from ipaddress import ip_network
 from typing import Annotated, Any, Final
 
@@ -29,6 +29,7 @@ from docgraph.store.stored_keys import PRIMARY, load_keys
 from docgraph.store.versions import Versions
 
 PAGE: Final = 100  # keys in a list
+OVERLAP_HOURS: Final = 24.0  # for which a replaced secret stays valid
 NO_HASH: Final = bytes(32)  # that no secret has
 _LIMIT_MS: Final = 10_000
 _USED_EVERY: Final = timedelta(seconds=60)
@@ -37,7 +38,10 @@ _Texts = Annotated[tuple[str, ...], Meta(max_length=50)]
 
 
 class KeyOrder(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The key that a maker wants; its name has no slash, so that `<owner>/<name>` is unique."""
+    """The key that a maker wants; `inherits` are properties that are read from the owner.
+
+    Its name has no slash, so that `<owner>/<name>` is unique.
+    """
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")]
     not_after: datetime
@@ -47,31 +51,25 @@ class KeyOrder(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
     properties: dict[str, Any] = {}
     owner: str = ""
 
+    @classmethod
+    def parse(cls, content: Any) -> KeyOrder:
+        """Return the order that a caller or a command has written."""
+        try:
+            return msgspec.convert(content, cls)
+        except msgspec.ValidationError as error:
+            raise RequestError(f"a key cannot be made like this: {error}") from None
 
-class Rotation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The hours for which the previous secret of a key stays valid."""
 
-    hours: Annotated[float, Meta(ge=0, le=744)] = 24
-
-
-class ApiKey(msgspec.Struct, frozen=True, rename="camel"):
+class ApiKey(KeyOrder, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=False):
     """A stored key, as its verification needs it; dates are in UTC, without a zone.
 
-    `inherits` are properties that are read from the owner. `made_at` is compared with the
-    revocation marks of the owner.
+    `made_at` is compared with the revocation marks of the owner.
     """
 
     id: str = msgspec.field(name="_id")
-    name: str
-    owner: str
     realm: str
     hash: bytes
     made_at: float
-    not_after: datetime
-    roles: tuple[str, ...]
-    networks: tuple[str, ...] = ()
-    inherits: tuple[str, ...] = ()
-    properties: dict[str, Any] = {}
     previous: bytes = NO_HASH
     previous_until: datetime = EPOCH
 
@@ -84,36 +82,33 @@ def parse_key(document: Document | None) -> ApiKey | None:
         return None
 
 
+@dataclass
 class ApiKeys:
     """Reads and writes the documents of keys."""
 
-    def __init__(
-        self,
-        section: ApiKeyMechanism,
-        store: Store,
-        db: str,
-        generations: Generations,
-        revocations: Revocations,
-        root_role: str | None,
-    ) -> None:
-        self.revocations = revocations
-        self.versions = Versions(store, db, API_KEY_STORE)
-        self._section = section
-        self._store = store
-        self._db = db
-        self._generations = generations
-        self._barred = set() if section.allow_root_role else {root_role}
-        self._secret = None if section.key is None else sha256(section.key.encode()).digest()
+    section: ApiKeyMechanism
+    store: Store
+    db: str
+    generations: Generations
+    revocations: Revocations
+    root_role: str | None
+    _secret: bytes = b""
+
+    @property
+    def versions(self) -> Versions:
+        """The version of the keys, which every change increments."""
+        return Versions(self.store, self.db, API_KEY_STORE)
 
     async def hash(self, text: ApiKeyText) -> bytes:
         """Return the stored form of a secret, which is bound to its id."""
-        if self._secret is None:
-            (self._secret, *_) = await load_keys(self._store, self._db, "apiKeys", len(NO_HASH))
+        if not self._secret:
+            (self._secret, *_) = await load_keys(self.store, self.db, "apiKeys", len(NO_HASH))
         return hmac.digest(self._secret, f"{text.id} {text.secret}".encode(), "sha256")
 
     def limit_roles(self, owner: Account) -> set[str]:
         """Return the roles that a key of this owner can have."""
-        return set(owner.roles) - self._barred
+        barred = None if self.section.allow_root_role else self.root_role
+        return {role for role in owner.roles if role != barred}
 
     async def find(self, text: str) -> Document | None:
         """Return the key with that id, or that `<owner>/<name>`."""
@@ -141,7 +136,7 @@ class ApiKeys:
 
     async def make(self, order: KeyOrder, owner: Account) -> tuple[Document, str]:
         """Store a new key of that owner; return it with its text, which exists only here."""
-        text, not_after = ApiKeyText.generate(), order.not_after
+        text, not_after = ApiKeyText(), order.not_after
         if not_after.tzinfo is not None:
             not_after = not_after.astimezone(UTC).replace(tzinfo=None)
         self._check(order, not_after, owner)
@@ -159,8 +154,8 @@ class ApiKeys:
             "madeAt": self.revocations.date(owner.name),
             "hash": await self.hash(text),
         }
-        await self._store.writes.ensure_index(
-            self._db, API_KEY_STORE, {"owner": 1, "name": 1}, unique=True, deadline=_limit()
+        await self.store.writes.ensure_index(
+            self.db, API_KEY_STORE, {"owner": 1, "name": 1}, unique=True, deadline=_limit()
         )
         try:
             await self._write(text.id, Write(WriteKind.INSERT, (key,)))
@@ -175,30 +170,28 @@ class ApiKeys:
 
     async def rotate(self, key: Document, hours: float) -> str:
         """Give a key another secret; the previous one stays valid for so many hours."""
-        text, until = ApiKeyText.generate(key["_id"]), self._now() + timedelta(hours=hours)
+        text, until = ApiKeyText(key["_id"]), self._now() + timedelta(hours=hours)
         change = {"hash": await self.hash(text), "previous": key["hash"], "previousUntil": until}
-        same = {"_id": key["_id"], "hash": key["hash"]}
-        if not await self._write(
-            key["_id"], Write(WriteKind.UPDATE, filter=same, update={"$set": change})
-        ):
+        same = {"_id": text.id, "hash": key["hash"]}
+        write = Write(WriteKind.UPDATE, filter=same, update={"$set": change})
+        if not await self._write(text.id, write):
             raise Conflict("the key was rotated or revoked at the same time")
         return text.render()
 
     async def record_uses(self, ids: Collection[str]) -> None:
         """Record that these keys were used, at most once a minute for each."""
         now = self._now()
-        unrecorded = {"lastUsedAt": {"$not": {"$gt": now - _USED_EVERY}}}
-        condition = {"_id": {"$in": list(ids)}, **unrecorded}
-        await self._store.writes.write_unnoticed(
-            Resource(ResourceType.COLLECTION, self._db, API_KEY_STORE),
-            Write(
-                WriteKind.UPDATE, filter=condition, update={"$set": {"lastUsedAt": now}}, many=True
-            ),
-            deadline=_limit(),
-        )
+        condition = {
+            "_id": {"$in": list(ids)},
+            "lastUsedAt": {"$not": {"$gt": now - _USED_EVERY}},
+        }
+        change = {"$set": {"lastUsedAt": now}}
+        write = Write(WriteKind.UPDATE, filter=condition, update=change, many=True)
+        place = Resource(ResourceType.COLLECTION, self.db, API_KEY_STORE)
+        await self.store.writes.write_unnoticed(place, write, deadline=_limit())
 
     def _now(self) -> datetime:
-        return EPOCH + timedelta(seconds=int(self._store.clock()))
+        return EPOCH + timedelta(seconds=int(self.store.clock()))
 
     def _check(self, order: KeyOrder, not_after: datetime, owner: Account) -> None:
         """Reject a key that would have more rights than its owner, or no end."""
@@ -207,20 +200,18 @@ class ApiKeys:
                 f"a key of {owner.name!r} cannot have the role {missing[0]!r}",
                 hint="name roles of the owner; the root role needs apiKeyMechanism.allow-root-role",
             )
-        days = self._section.max_age_days
+        days = self.section.max_age_days
         if not timedelta() < not_after - self._now() <= timedelta(days=days):
             hint = f"the limit is /apiKeyMechanism/max-age-days: {days}"
             raise RequestError("a key ends in the future, and not too late", hint=hint)
-        for network in order.networks:
-            try:
-                ip_network(network)
-            except ValueError as error:
-                hint = "write it like 10.1.0.0/16 or 2001:db8::/32"
-                raise RequestError(f"not a network: {error}", hint=hint) from None
+        try:
+            list(map(ip_network, order.networks))
+        except ValueError as error:
+            raise RequestError(f"not a network: {error}", hint="write 10.1.0.0/16") from None
 
     async def _read(self, condition: Document, limit: int) -> list[Document]:
-        keys = await self._store.reads.find(
-            self._db,
+        keys = await self.store.reads.find(
+            self.db,
             API_KEY_STORE,
             condition,
             sort={"_id": 1},
@@ -234,13 +225,13 @@ class ApiKeys:
         """Write a key and announce it, even if the caller is cancelled; return if there was one."""
 
         async def work() -> bool:
-            place = Resource(ResourceType.DOCUMENT, self._db, API_KEY_STORE, id)
-            result = await self._store.writes.write(place, write, deadline=_limit(), majority=True)
-            self._generations.bump("users")
+            place = Resource(ResourceType.DOCUMENT, self.db, API_KEY_STORE, id)
+            result = await self.store.writes.write(place, write, deadline=_limit(), majority=True)
+            self.generations.bump("users")
             await self.versions.announce()
             return bool(result.inserted or result.matched or result.deleted)
 
-        return await self._store.writes.finish(f"key {id}", work)
+        return await self.store.writes.finish(f"key {id}", work)
 
 
 def _limit() -> Deadline:

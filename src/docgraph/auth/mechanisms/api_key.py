@@ -12,24 +12,35 @@ import asyncio
 import hmac
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC
 from functools import partial
 from hashlib import sha256
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from math import inf
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.credentials import ApiKeyText, read_credentials, render_bearer_challenge
-from docgraph.auth.keys.api_keys import NO_HASH, ApiKey, ApiKeys, parse_key
-from docgraph.auth.mechanisms import sections
+from docgraph.auth.keys.api_keys import (
+    NO_HASH,
+    OVERLAP_HOURS,
+    PAGE,
+    ApiKey,
+    ApiKeys,
+    KeyOrder,
+    parse_key,
+)
 from docgraph.auth.mechanisms.jwt import REALM, REFUSED
+from docgraph.auth.mechanisms.sections import ApiKeyMechanism as ApiKeySection
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.config.section import PluginConfig
-from docgraph.exchange import Account, Answer, Exchange, Headers
+from docgraph.codec import JsonMode, encode
+from docgraph.codec.request_body import read_documents
+from docgraph.config.section import PluginConfig, ServiceConfig
+from docgraph.exchange import Account, Answer, Body, Exchange, Headers
+from docgraph.exchange.errors import Forbidden, RequestError, Unauthenticated
 from docgraph.plugins import kinds
-from docgraph.plugins.kinds import Kind, Outcome, Point, UserFinder
-from docgraph.plugins.registry import PluginRegistry
+from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.runtime import Generations, Instance, LoadingCache, Tasks
 from docgraph.store import Store
 from docgraph.store.versions import VersionFollower
@@ -52,10 +63,8 @@ class _Verified(NamedTuple):
 
     def admits(self, client: tuple[str, int] | None) -> bool:
         """Return whether the key may be used from this address; a Unix socket has none."""
-        if not self.networks:
-            return True
-        if client is None or not client[0]:
-            return False
+        if not self.networks or client is None or not client[0]:
+            return not self.networks
         address = ip_address(client[0].split("%", 1)[0])
         address = getattr(address, "ipv4_mapped", None) or address
         return any(address in network for network in self.networks)
@@ -69,11 +78,11 @@ class ApiKeyMechanism(kinds.AuthMechanism):
     enabled_by_default: ClassVar[bool] = False
     priority: ClassVar[int] = 30
     authorization_scheme: ClassVar[str] = "bearer"
-    Config = sections.ApiKeyMechanism
+    Config = ApiKeySection
 
     def __init__(  # noqa: PLR0913 - the providers it needs
         self,
-        config: sections.ApiKeyMechanism,
+        config: ApiKeySection,
         *,
         store: Store,
         instance: Instance,
@@ -90,8 +99,6 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         self.keys = ApiKeys(config, store, db, generations, token_revocations, root_role)
         self._tasks = tasks
         self._registry = registry
-        self._revocations = token_revocations
-        self._generations = generations
         self._read_generation = generations.reader("users")
         self._seen = -1
         self._cache: LoadingCache[bytes, _Verified] = LoadingCache(_REMEMBERED, _REMEMBERED_SECONDS)
@@ -110,14 +117,10 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         await self._follower.close()
         await self._cache.close()
 
-    async def authenticate(self, exchange: Exchange) -> Outcome:
+    async def authenticate(self, exchange: Exchange) -> kinds.Outcome:
         """Return the account of the key."""
         credentials = read_credentials(exchange.request.headers)
-        if (
-            credentials is None
-            or credentials.scheme != "bearer"
-            or not credentials.text.startswith(ApiKeyText.PREFIX)
-        ):
+        if credentials is None or not credentials.is_api_key:
             return kinds.ABSENT
         try:
             verified = await self._verify(credentials.text, exchange)
@@ -143,8 +146,8 @@ class ApiKeyMechanism(kinds.AuthMechanism):
 
     async def find_owner(self, name: str, kind: str | None = None) -> Account | None:
         """Return the current account of a user, of any realm or of one."""
-        for realm in self._registry.of_kind(Kind.AUTHENTICATOR):
-            account = await realm.find(name) if isinstance(realm, UserFinder) else None
+        for realm in self._registry.of_kind(kinds.Kind.AUTHENTICATOR):
+            account = await realm.find(name) if isinstance(realm, kinds.UserFinder) else None
             if account is not None and kind in (None, account.kind):
                 return account
         return None
@@ -162,7 +165,7 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         key = verified.key
         if verified.ends_at <= time.time():
             raise _Refused("expired-key")
-        if self._revocations.is_revoked(None, key.owner, key.made_at):
+        if self.keys.revocations.is_revoked(None, key.owner, key.made_at):
             raise _Refused("revoked-key")
         if not verified.admits(exchange.request.connection.client):
             raise _Refused("foreign-network")
@@ -178,9 +181,8 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         owner = await self.find_owner(key.owner, key.realm)
         if owner is None:
             raise _Refused("owner-gone")
-        end = _to_seconds(key.not_after)
-        if not is_current:
-            end = min(end, _to_seconds(key.previous_until))
+        last = key.not_after if is_current else min(key.not_after, key.previous_until)
+        end = last.replace(tzinfo=UTC).timestamp()
         networks = tuple(map(ip_network, key.networks))
         return _Verified(key, kinds.Accepted(self._build(key, owner, end)), end, networks)
 
@@ -193,7 +195,7 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         return Account(f"{key.owner}/{key.name}", roles, properties, "key", end, owner=key.owner)
 
     async def _announce(self) -> None:
-        self._generations.bump("users")
+        self.keys.generations.bump("users")
 
     async def _record_uses(self) -> None:
         while True:
@@ -210,10 +212,10 @@ class KeyHeader(kinds.Interceptor):
     description: ClassVar[str] = "takes the API key from the header that apiKeyMechanism names"
     part_of: ClassVar[str] = NAME
     security: ClassVar[bool] = True
-    point: ClassVar[Point] = Point.BEFORE_AUTH
+    point: ClassVar[kinds.Point] = kinds.Point.BEFORE_AUTH
     priority: ClassVar[int] = 0  # before whatever reads `Authorization`
 
-    def __init__(self, config: PluginConfig, mechanism: sections.ApiKeyMechanism) -> None:
+    def __init__(self, config: PluginConfig, mechanism: ApiKeySection) -> None:
         self.config = config
         self._header = (mechanism.header or "").lower().encode()
 
@@ -223,15 +225,89 @@ class KeyHeader(kinds.Interceptor):
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Rename the header; a second `Authorization` makes both unreadable (401)."""
-        request, prefix = exchange.request, ApiKeyText.PREFIX.encode()
-        fields = []
-        for name, value in request.headers.raw:
-            is_key = name == self._header
-            token = b"Bearer " + value if value.startswith(prefix) else b""
-            fields.append((b"authorization", token) if is_key else (name, value))
-        request.headers = Headers(fields)
+        headers = exchange.request.headers
+        exchange.request.headers = Headers(
+            (b"authorization", b"Bearer " + value if value.startswith(b"dgk_") else b"")
+            if name == self._header
+            else (name, value)
+            for name, value in headers.raw
+        )
         return None
 
 
-def _to_seconds(date: datetime) -> float:
-    return date.replace(tzinfo=UTC).timestamp()
+class ApiKeyService(kinds.Service):
+    """`/keys`: callers manage their own keys under the rules, administrators those of everyone.
+
+    GET    /keys?after=<id>   a page of keys        POST    /keys        a new key, with its text
+    GET    /keys/<id>         one of them           POST    /keys/<id>   another secret
+    DELETE /keys/<id>         revokes it
+
+    A key manages no keys. Only administrators give properties, and keys to other owners.
+    """
+
+    name: ClassVar[str] = "apiKeys"
+    description: ClassVar[str] = "lists, makes and revokes API keys"
+    part_of: ClassVar[str] = NAME
+    uri: ClassVar[str] = "/keys"
+    methods: ClassVar[tuple[str, ...]] = ("GET", "POST", "DELETE")
+    security: ClassVar[bool] = True
+    Config = ServiceConfig
+
+    def __init__(self, config: ServiceConfig, registry: PluginRegistry) -> None:
+        self.config = config
+        self._prefix = bound_path(self, config)
+        self._registry = registry
+
+    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
+        """Return the methods of the list, or of a key."""
+        return self.methods if self._find_name(exchange) else self.methods[:2]
+
+    async def handle(self, exchange: Exchange) -> Answer:
+        """List, make, show, rotate or revoke."""
+        account, method = exchange.account, exchange.request.method
+        if account is None:
+            raise Unauthenticated("authentication required")
+        if account.owner:
+            raise Forbidden("a key manages no keys")
+        mechanism: ApiKeyMechanism = self._registry.find(NAME)  # type: ignore[assignment]
+        keys, name, query = mechanism.keys, self._find_name(exchange), exchange.request.query
+        owner = None if keys.root_role in account.roles else account
+        if not name and method == "POST":
+            return await _make(mechanism, exchange, account, owner)
+        if not name:
+            page = await keys.list_page(owner, query.get("after") or "")
+            following = {"next": page[-1]["_id"]} if len(page) == PAGE else {}
+            return _render(200, {"keys": list(map(keys.describe, page)), **following})
+        key = await keys.require(name, owner)
+        if method == "DELETE":
+            await keys.revoke(key)
+            return Body(204)
+        if method == "POST":
+            key["key"] = await keys.rotate(key, 0 if "now" in query else OVERLAP_HOURS)
+        return _render(200, keys.describe(key))
+
+    def _find_name(self, exchange: Exchange) -> str:
+        return "/".join(exchange.request.segments[len(self._prefix) :])
+
+
+async def _make(
+    mechanism: ApiKeyMechanism, exchange: Exchange, maker: Account, owner: Account | None
+) -> Body:
+    """Make a key of `owner`; None: the maker is an administrator, and names anyone."""
+    order = KeyOrder.parse(await read_documents(exchange.request))
+    is_other = order.owner not in ("", maker.name)
+    if owner and (order.properties or is_other):
+        raise Forbidden("only administrators give properties, and keys to others")
+    name, kind = (order.owner, None) if is_other else (maker.name, maker.kind)
+    user = await mechanism.find_owner(name, kind)
+    if user is None:
+        raise RequestError(f"{name!r} is no user of a realm here", hint="only users own keys")
+    if owner:  # a login may have fewer roles than its user
+        user = replace(user, roles=tuple(set(user.roles).intersection(maker.roles)))
+    key, text = await mechanism.keys.make(order, user)
+    return _render(201, {**mechanism.keys.describe(key), "key": text})
+
+
+def _render(status: int, content: dict[str, Any]) -> Body:
+    body = encode(content, JsonMode.STANDARD)
+    return Body(status, body, "application/json", [("Cache-Control", "no-store")])

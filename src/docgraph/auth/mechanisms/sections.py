@@ -213,14 +213,7 @@ class ApiKeyMechanism(PluginConfig, frozen=True):
     section_name: ClassVar[str] = "apiKeyMechanism"
     enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
     header: Annotated[
-        Annotated[
-            str,
-            Meta(
-                pattern=r"^[Xx]-(?![Ff]orwarded|[Rr]eal)[A-Za-z0-9-]{1,60}\Z",
-                extra={"form": "a header such as X-API-Key"},
-            ),
-        ]
-        | None,
+        Annotated[str, Meta(pattern=r"^[Xx]-[A-Za-z0-9-]{1,60}\Z")] | None,
         Meta(description="header that may hold a key, too, such as `X-API-Key`; null: none"),
     ] = None
     max_age_days: Annotated[
@@ -229,13 +222,6 @@ class ApiKeyMechanism(PluginConfig, frozen=True):
     allow_root_role: Annotated[
         bool, Meta(description="whether a key may have the root role of its owner")
     ] = False
-    key: Annotated[
-        Annotated[str, Meta(min_length=32, extra={"secret": True})] | None,
-        Meta(
-            description="key that stored secrets are hashed with, at least 32 characters; the "
-            "default is made once and stored in the database"
-        ),
-    ] = None
 
 
 class IdentityAuthMechanism(PluginConfig, frozen=True):

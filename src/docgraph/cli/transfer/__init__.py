@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.config import ConfigSources
 from docgraph.exchange import StartupError
-from docgraph.store.names import API_KEY_STORE
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
@@ -62,7 +60,6 @@ def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[
         for part, documents in parts:
             if documents:
                 writer.write_documents(part.file, documents)
-                _warn_of_keys(part, documents)
     rows = [{"part": part.name, "documents": len(found)} for part, found in (apps, *parts) if found]
     print_table(rows, as_json=False, if_empty="there is nothing to export")
 
@@ -118,8 +115,6 @@ def import_(
 
     compared = work_on(prepared, lambda app: _compare(Mover(app, prepared), source, skip_invalid))
     _show(compared)
-    for changes in compared:
-        _warn_of_keys(changes.part, changes.new)
     differing = sum(len(changes.changed) for changes in compared)
     if dry_run or not any(changes.new or changes.changed for changes in compared):
         return
@@ -176,12 +171,6 @@ async def _find_flaws(mover: Mover, flaws: Flaws, parts: ReadParts) -> list[Impo
     """Return the flaws of all parts; the apps are the last one."""
     collisions = [flaw async for flaw in mover.find_collisions(parts[-1][1])]
     return [*flaws.find_repeated(parts), *await flaws.find(parts), *collisions]
-
-
-def _warn_of_keys(part: Part, documents: Sequence[Document]) -> None:
-    """Say where API keys are valid: their hashes need the key of the installation."""
-    if documents and part.collection == API_KEY_STORE:
-        notice("API keys are valid only where they were made, or with its apiKeyMechanism.key")
 
 
 def _show(compared: list[ImportChanges]) -> None:

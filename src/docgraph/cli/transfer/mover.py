@@ -75,7 +75,8 @@ class Mover:
         self.apps = AppsPart("apps", "apps", graphql.db, graphql.collection)
         self.users = UsersPart("users", "users.json", realm.users_db, realm.users_collection)
         self.rules = Part("rules", "rules.json", rules.acl_db, rules.acl_collection)
-        self.keys = Part("API keys", "keys.json", realm.users_db, API_KEY_STORE)
+        name = "API keys (valid only where they were made)"  # by the key of the installation
+        self.keys = Part(name, "keys.json", realm.users_db, API_KEY_STORE)
 
     @property
     def definitions(self) -> Definitions:
