@@ -139,10 +139,10 @@ class ApiKeyText:
     """An API key: `dgk_<id>_<secret><checksum>`, all of them hexadecimal.
 
     Scanners find it by its prefix. The checksum rejects mistyped keys without a lookup; it protects
-    nothing else. Only one spelling is accepted. Without arguments, id and secret are new.
+    nothing else. Only one spelling is accepted.
     """
 
-    id: str = field(default_factory=partial(token_hex, 8))
+    id: str
     secret: str = field(default_factory=partial(token_hex, 32), repr=False)
 
     @classmethod

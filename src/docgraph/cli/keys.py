@@ -1,7 +1,4 @@
-"""`docgraph keys`: make, list, rotate and revoke API keys.
-
-The text of a key is the only line on stdout, once; everything else goes to stderr.
-"""
+"""`docgraph keys`: make, list, rotate and revoke API keys; only their text goes to stdout."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.terminal import make_printable, notice, print_table
 from docgraph.cli.user_properties import property_option, read_properties
 from docgraph.config import ConfigSources
-from docgraph.exchange import StartupError
 
 if TYPE_CHECKING:
     from docgraph.auth.mechanisms.api_key import ApiKeyMechanism as Mechanism
@@ -42,14 +38,12 @@ def add(sources: ConfigSources, until: datetime, given: tuple[str, ...], **order
     """Make a key, and print it: it cannot be shown again."""
 
     async def make(bench: Mechanism) -> str:
-        from docgraph.auth.keys.api_keys import KeyOrder
+        from docgraph.auth.api_keys import KeyOrder
 
-        owner = await bench.find_owner(order["owner"])
-        if owner is None:
-            raise StartupError(f"there is no user {order['owner']!r}", hint="give another --owner")
         order.update(notAfter=until, properties=read_properties(given, bench.users))
+        owner = await bench.find_owner(order["owner"])
         key, text = await bench.keys.make(KeyOrder.parse(order), owner)
-        notice(make_printable(f"made the key {owner.name}/{key['name']}: store it now"))
+        notice(make_printable(f"made the key {key['owner']}/{key['name']}: store it now"))
         return text
 
     click.echo(_run(sources, make))
@@ -69,7 +63,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 
     rows = _run(sources, read_all)
     if not as_json:
-        columns = ("owner", "name", "roles", "notAfter", "lastUsedAt", "state", "_id")
+        columns = ("owner", "name", "roles", "notAfter", "lastUsedAt", "active", "_id")
         rows = [{name: row.get(name) for name in columns} for row in rows]
         rows = [{**row, "roles": ", ".join(row["roles"])} for row in rows]
     print_table(rows, as_json=as_json, if_empty="there are no keys")
@@ -82,10 +76,8 @@ def revoke(sources: ConfigSources, key: str) -> None:
     """End the KEY, an id or OWNER/NAME, on all instances."""
 
     async def end(bench: Mechanism) -> None:
-        from docgraph.cli.application import print_served
-
         await bench.keys.revoke(await bench.keys.require(key))
-        await print_served(make_printable(f"revoked {key}"), bench.keys.versions)
+        notice(make_printable(f"revoked {key}: it ends within two seconds"))
 
     _run(sources, end)
 

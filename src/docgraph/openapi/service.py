@@ -173,7 +173,6 @@ class _Describing(Service):
         mongo: Mongo,
         graphql: Graphql,
         cookie: AuthCookieSetter,
-        keys: ApiKeyMechanism,
     ) -> None:
         self.config = config
         self._registry = registry
@@ -182,7 +181,6 @@ class _Describing(Service):
         self._mongo = mongo
         self._graphql = graphql
         self._cookie = cookie
-        self._keys = keys
         self._mounts = read_mounts(mongo.mongo_mounts, mongo.uri)
         self._surveyor = Surveyor(
             store,
@@ -209,7 +207,7 @@ class _Describing(Service):
                 security=describe_security(
                     [mechanism.name for mechanism in self._registry.of_kind(Kind.AUTH_MECHANISM)],
                     self._cookie.name if self._registry.find("authCookieHandler") else None,
-                    self._keys.header if self._keys.enabled else None,
+                    getattr(self._registry.find("apiKeyMechanism"), "config", None),
                 ),
                 has_streams=self._registry.find("events") is not None,
                 base_url=self._core.base_url,
@@ -259,13 +257,13 @@ class OpenApiPageService(_Describing):
 
 
 def describe_security(
-    mechanisms: Iterable[str], cookie: str | None, key_header: str | None = None
+    mechanisms: Iterable[str], cookie: str | None, keys: ApiKeyMechanism | None = None
 ) -> dict[str, Document]:
     """Return enabled mechanisms as security schemes; `cookie` is the name of one that is read."""
     enabled = (SECURITY_SCHEMES[name] for name in mechanisms if name in SECURITY_SCHEMES)
     schemes = {str(scheme["scheme"]): scheme for scheme in enabled}
     if cookie is not None:
         schemes["cookie"] = {"type": "apiKey", "in": "cookie", "name": cookie}
-    if key_header is not None:
-        schemes["key"] = {"type": "apiKey", "in": "header", "name": key_header}
+    if keys is not None and keys.header is not None:
+        schemes["key"] = {"type": "apiKey", "in": "header", "name": keys.header}
     return schemes

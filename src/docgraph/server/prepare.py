@@ -62,13 +62,7 @@ from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.sections import Batch, ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, OwnRights, Ping, VisibleApps
 from docgraph.store.driver.rights import Right
-from docgraph.store.names import (
-    API_KEY_STORE,
-    HISTORY_STORE,
-    KEY_STORE,
-    REVOCATION_STORE,
-    VERSION_STORE,
-)
+from docgraph.store.names import API_KEYS, HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
 from docgraph.store.sections import AggregationSecurity, MClient
 
 
@@ -236,16 +230,14 @@ def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     """
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
-    rights = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
-    if config.get(ApiKeyMechanism).enabled:
-        rights += tuple(_for_keys(users.users_db))
+    rights = (*_for_users(users, config.get(ApiKeyMechanism)), *_for_rules(rules), *_for_apps(apps))
     noted = dict.fromkeys(right.db for right in rights)
     if config.get(Mongo).enabled:
         noted[apps.db] = None  # the version of data that the REST API caches
     return (*rights, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
 
 
-def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
+def _for_users(users: DbRealmAuthenticator, keys: ApiKeyMechanism) -> Iterator[Right]:
     db, collection = users.users_db, users.users_collection
     if users.enabled:
         yield Right(db, collection, ("find",), "who may log in", required=True)
@@ -254,14 +246,12 @@ def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
     yield Right(db, REVOCATION_STORE, ("find",), "tokens that were revoked", required=True)
     revoking = ("insert", "update", "createIndex")
     yield Right(db, REVOCATION_STORE, revoking, "revoking tokens")
+    if keys.enabled:
+        yield Right(db, API_KEYS, ("find",), "which API keys are valid", required=True)
+        managing = ("insert", "update", "remove")
+        yield Right(db, API_KEYS, managing, "making and revoking API keys")
+        yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
     yield Right(db, "", ("find", "changeStream"), _NEWS)
-
-
-def _for_keys(db: str) -> Iterator[Right]:
-    yield Right(db, API_KEY_STORE, ("find",), "which API keys are valid", required=True)
-    managing = ("insert", "update", "remove", "createIndex")
-    yield Right(db, API_KEY_STORE, managing, "making and revoking API keys")
-    yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
 
 
 def _for_rules(rules: DbAclAuthorizer) -> Iterator[Right]:

@@ -20,30 +20,22 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from math import inf
 from typing import Any, ClassVar, Final, NamedTuple
 
+import orjson
+
+from docgraph.auth.api_keys import NO_HASH, PAGE, ApiKeys, KeyOrder
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.credentials import ApiKeyText, read_credentials, render_bearer_challenge
-from docgraph.auth.keys.api_keys import (
-    NO_HASH,
-    OVERLAP_HOURS,
-    PAGE,
-    ApiKey,
-    ApiKeys,
-    KeyOrder,
-    parse_key,
-)
 from docgraph.auth.mechanisms.jwt import REALM, REFUSED
 from docgraph.auth.mechanisms.sections import ApiKeyMechanism as ApiKeySection
 from docgraph.auth.tokens.revocation import Revocations
-from docgraph.codec import JsonMode, encode
 from docgraph.codec.request_body import read_documents
 from docgraph.config.section import PluginConfig, ServiceConfig
-from docgraph.exchange import Account, Answer, Body, Exchange, Headers
-from docgraph.exchange.errors import Forbidden, RequestError, Unauthenticated
+from docgraph.exchange import Account, Answer, Body, Document, Exchange, Headers
+from docgraph.exchange.errors import Forbidden, Unauthenticated
 from docgraph.plugins import kinds
 from docgraph.plugins.registry import PluginRegistry, bound_path
-from docgraph.runtime import Generations, Instance, LoadingCache, Tasks
+from docgraph.runtime import Generations, LoadingCache, Tasks
 from docgraph.store import Store
-from docgraph.store.versions import VersionFollower
 
 NAME: Final = "apiKeyMechanism"
 _REMEMBERED: Final = 10_000
@@ -51,14 +43,13 @@ _REMEMBERED_SECONDS: Final = 2.0
 _USES_EVERY: Final = 60.0  # seconds between two writes of `lastUsedAt`
 
 
-class _Refused(Exception):
+class _Refused(ValueError):
     """The reason for the log; nothing is cached."""
 
 
 class _Verified(NamedTuple):
-    key: ApiKey
+    key: Document
     accepted: kinds.Accepted
-    ends_at: float
     networks: tuple[IPv4Network | IPv6Network, ...]
 
     def admits(self, client: tuple[str, int] | None) -> bool:
@@ -85,7 +76,6 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         config: ApiKeySection,
         *,
         store: Store,
-        instance: Instance,
         generations: Generations,
         tasks: Tasks,
         registry: PluginRegistry,
@@ -103,18 +93,13 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         self._seen = -1
         self._cache: LoadingCache[bytes, _Verified] = LoadingCache(_REMEMBERED, _REMEMBERED_SECONDS)
         self._used: set[str] = set()
-        self._follower = VersionFollower(
-            NAME, store, self.keys.versions, instance, take=self._announce
-        )
 
     async def provision(self) -> None:
-        """Follow changes of other instances, and record uses in the background."""
-        self._tasks.start("api-keys", self._follower.run)
+        """Record uses in the background."""
         self._tasks.start("api-keys-used", self._record_uses)
 
     async def close(self) -> None:
         """Stop reading keys."""
-        await self._follower.close()
         await self._cache.close()
 
     async def authenticate(self, exchange: Exchange) -> kinds.Outcome:
@@ -124,15 +109,11 @@ class ApiKeyMechanism(kinds.AuthMechanism):
             return kinds.ABSENT
         try:
             verified = await self._verify(credentials.text, exchange)
-        except ValueError:  # of the text, or of networks that another program has written
-            reason = "malformed"
-        except _Refused as refusal:
-            reason = str(refusal)
-        else:
-            self._used.add(verified.key.id)
-            return verified.accepted
-        exchange.attributes[REFUSED] = True
-        return kinds.Rejected(reason)
+        except ValueError as refusal:  # a `_Refused`, a malformed text or network
+            exchange.attributes[REFUSED] = True
+            return kinds.Rejected(str(refusal) if isinstance(refusal, _Refused) else "malformed")
+        self._used.add(verified.key["_id"])
+        return verified.accepted
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
         """Return the challenge, the same as that of JSON Web Tokens."""
@@ -140,8 +121,8 @@ class ApiKeyMechanism(kinds.AuthMechanism):
 
     async def find(self, user: str) -> Account | None:
         """Return the account of the key `<owner>/<name>`, for explanations."""
-        key = parse_key(await self.keys.find(user)) if "/" in user else None
-        owner = await self.find_owner(key.owner, key.realm) if key else None
+        key = await self.keys.find(user) if "/" in user else None
+        owner = await self.find_owner(key["owner"], key["realm"]) if key else None
         return self._build(key, owner, inf) if key and owner else None
 
     async def find_owner(self, name: str, kind: str | None = None) -> Account | None:
@@ -163,9 +144,9 @@ class ApiKeyMechanism(kinds.AuthMechanism):
             load = partial(self._load, ApiKeyText.parse(text))
             verified = await self._cache.get(digest, load)
         key = verified.key
-        if verified.ends_at <= time.time():
+        if (verified.accepted.account.expires_at or 0) <= time.time():
             raise _Refused("expired-key")
-        if self.keys.revocations.is_revoked(None, key.owner, key.made_at):
+        if self.keys.revocations.is_revoked(None, key["owner"], key["madeAt"]):
             raise _Refused("revoked-key")
         if not verified.admits(exchange.request.connection.client):
             raise _Refused("foreign-network")
@@ -173,29 +154,26 @@ class ApiKeyMechanism(kinds.AuthMechanism):
 
     async def _load(self, given: ApiKeyText, _: bytes) -> _Verified:
         """Verify a key; an unknown id and a wrong secret take the same steps."""
-        hashed, key = await self.keys.hash(given), parse_key(await self.keys.find(given.id))
-        is_current = hmac.compare_digest(hashed, key.hash if key else NO_HASH)
-        is_previous = hmac.compare_digest(hashed, key.previous if key else NO_HASH)
-        if key is None or not (is_current or is_previous):
+        hashed, key = await self.keys.hash(given), await self.keys.find(given.id) or {}
+        is_current = hmac.compare_digest(hashed, key.get("hash", NO_HASH))
+        is_previous = hmac.compare_digest(hashed, key.get("previous", NO_HASH))
+        if not is_current and not is_previous:
             raise _Refused("wrong-key")
-        owner = await self.find_owner(key.owner, key.realm)
+        owner = await self.find_owner(key["owner"], key["realm"])
         if owner is None:
             raise _Refused("owner-gone")
-        last = key.not_after if is_current else min(key.not_after, key.previous_until)
-        end = last.replace(tzinfo=UTC).timestamp()
-        networks = tuple(map(ip_network, key.networks))
-        return _Verified(key, kinds.Accepted(self._build(key, owner, end)), end, networks)
+        last = key["notAfter"] if is_current else min(key["notAfter"], key["previousUntil"])
+        account = self._build(key, owner, last.replace(tzinfo=UTC).timestamp())
+        return _Verified(key, kinds.Accepted(account), tuple(map(ip_network, key["networks"])))
 
-    def _build(self, key: ApiKey, owner: Account, end: float) -> Account:
+    def _build(self, key: Document, owner: Account, end: float) -> Account:
         """Build the account of a key: it has no role that its owner has lost."""
         allowed, own = self.keys.limit_roles(owner), owner.properties
-        roles = tuple(role for role in dict.fromkeys(key.roles) if role in allowed)
-        inherited = {name: own[name] for name in key.inherits if name in own}
-        properties = {**inherited, **key.properties, "roles": list(roles)}
-        return Account(f"{key.owner}/{key.name}", roles, properties, "key", end, owner=key.owner)
-
-    async def _announce(self) -> None:
-        self.keys.generations.bump("users")
+        roles = tuple(role for role in dict.fromkeys(key["roles"]) if role in allowed)
+        inherited = {name: own[name] for name in key["inherits"] if name in own}
+        properties = {**inherited, **key["properties"], "roles": list(roles)}
+        name = f"{owner.name}/{key['name']}"
+        return Account(name, roles, properties, "key", end, owner=owner.name)
 
     async def _record_uses(self) -> None:
         while True:
@@ -217,21 +195,20 @@ class KeyHeader(kinds.Interceptor):
 
     def __init__(self, config: PluginConfig, mechanism: ApiKeySection) -> None:
         self.config = config
-        self._header = (mechanism.header or "").lower().encode()
+        self._header = mechanism.header or ""
 
     def resolve(self, exchange: Exchange) -> bool:
         """Return whether the request has the header."""
-        return self._header in exchange.request.headers.first
+        return self._header in exchange.request.headers
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Rename the header; a second `Authorization` makes both unreadable (401)."""
         headers = exchange.request.headers
-        exchange.request.headers = Headers(
-            (b"authorization", b"Bearer " + value if value.startswith(b"dgk_") else b"")
-            if name == self._header
-            else (name, value)
-            for name, value in headers.raw
-        )
+        values = [
+            text if text.startswith("dgk_") else "dgk_" for text in headers.get_list(self._header)
+        ]
+        keys = [(b"authorization", f"Bearer {text}".encode("latin-1")) for text in values]
+        exchange.request.headers = Headers([*headers.without(self._header).raw, *keys])
         return None
 
 
@@ -283,7 +260,9 @@ class ApiKeyService(kinds.Service):
             await keys.revoke(key)
             return Body(204)
         if method == "POST":
-            key["key"] = await keys.rotate(key, 0 if "now" in query else OVERLAP_HOURS)
+            if owner and key["properties"]:  # which the owner could not give
+                raise Forbidden("only administrators rotate keys with properties")
+            key["key"] = await keys.rotate(key, 0 if "now" in query else 24)  # hours
         return _render(200, keys.describe(key))
 
     def _find_name(self, exchange: Exchange) -> str:
@@ -295,19 +274,16 @@ async def _make(
 ) -> Body:
     """Make a key of `owner`; None: the maker is an administrator, and names anyone."""
     order = KeyOrder.parse(await read_documents(exchange.request))
-    is_other = order.owner not in ("", maker.name)
-    if owner and (order.properties or is_other):
+    if owner and (order.properties or order.owner):
         raise Forbidden("only administrators give properties, and keys to others")
-    name, kind = (order.owner, None) if is_other else (maker.name, maker.kind)
-    user = await mechanism.find_owner(name, kind)
-    if user is None:
-        raise RequestError(f"{name!r} is no user of a realm here", hint="only users own keys")
-    if owner:  # a login may have fewer roles than its user
+    kind = None if order.owner else maker.kind
+    user = await mechanism.find_owner(order.owner or maker.name, kind)
+    if owner and user:  # a login may have fewer roles than its user
         user = replace(user, roles=tuple(set(user.roles).intersection(maker.roles)))
     key, text = await mechanism.keys.make(order, user)
     return _render(201, {**mechanism.keys.describe(key), "key": text})
 
 
 def _render(status: int, content: dict[str, Any]) -> Body:
-    body = encode(content, JsonMode.STANDARD)
-    return Body(status, body, "application/json", [("Cache-Control", "no-store")])
+    headers = [("Cache-Control", "no-store")]
+    return Body(status, orjson.dumps(content), "application/json", headers)

@@ -32,7 +32,7 @@ from docgraph.plugins.kinds import Initializer, Interceptor, Point, Provider
 from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
 from docgraph.store.change_stream import Follower, ResumeToken
-from docgraph.store.names import API_KEY_STORE
+from docgraph.store.names import API_KEYS
 
 _ANNOUNCE_SECONDS: Final = 5.0  # between two announcements, while users change all the time
 ROUND: Final = 4.0  # seconds between two reads, so that a mark applies within 5 without a stream
@@ -174,7 +174,7 @@ class RevocationsWatcher(Initializer):
             if isinstance(event.get("stamp"), dict):
                 self._revocations.learn(event["stamp"])
             return
-        if event.get("coll") == API_KEY_STORE:
+        if event.get("coll") == API_KEYS:
             self._generations.bump("users")
             return
         if self._revocations.is_rehash(event.get("hash")):
@@ -221,7 +221,7 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
     ]
     changed = {"ns.coll": {"$in": [COLLECTION, users.users_collection]}}
     is_use = {"updateDescription.updatedFields.lastUsedAt": {"$exists": True}}
-    keys = {"ns.coll": API_KEY_STORE, "$nor": [is_use]}
+    keys = {"ns.coll": API_KEYS, "$nor": [is_use]}
     replaced = {"to.coll": users.users_collection}  # `$out` ends with a rename, too
     gone = {"operationType": "dropDatabase"}
     user = "$documentKey._id" if users.prop_id == "_id" else f"$fullDocument.{users.prop_id}"

@@ -32,7 +32,7 @@ from docgraph.codec.equality import EqualityKey
 from docgraph.exchange import Deadline, Document, Write, WriteKind
 from docgraph.exchange.errors import Conflict, DefinitionError
 from docgraph.graphql.sections import Graphql
-from docgraph.store.names import API_KEY_STORE, METADATA_STORE, SCHEMA_STORE
+from docgraph.store.names import API_KEYS, METADATA_STORE, SCHEMA_STORE
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
@@ -76,7 +76,7 @@ class Mover:
         self.users = UsersPart("users", "users.json", realm.users_db, realm.users_collection)
         self.rules = Part("rules", "rules.json", rules.acl_db, rules.acl_collection)
         name = "API keys (valid only where they were made)"  # by the key of the installation
-        self.keys = Part(name, "keys.json", realm.users_db, API_KEY_STORE)
+        self.keys = Part(name, "keys.json", realm.users_db, API_KEYS)
 
     @property
     def definitions(self) -> Definitions:

@@ -1,8 +1,8 @@
 """The stored API keys: one document each, next to the users (decision 72).
 
 The secret of a key is not stored, only its HMAC-SHA256 with a key of the installation: a copy of
-the collection alone is useless elsewhere. A change is announced like a change of users: within two
-seconds all workers and instances read keys again, and authorize open streams again.
+the collection alone is useless elsewhere. A change is announced like a change of users: all workers
+read keys again, and authorize open streams again (`revocation_watch.py`: on other instances).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hmac
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from ipaddress import ip_network
 from typing import Annotated, Any, Final
 
@@ -20,20 +21,31 @@ from msgspec import Meta
 from docgraph.auth.credentials import ApiKeyText
 from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.auth.tokens.revocation import EPOCH, Revocations
+from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import Account, Deadline, Document, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import Conflict, NotFound, RequestError
 from docgraph.runtime import Generations
 from docgraph.store import Store
-from docgraph.store.names import API_KEY_STORE
+from docgraph.store.names import API_KEYS
 from docgraph.store.stored_keys import PRIMARY, load_keys
-from docgraph.store.versions import Versions
 
 PAGE: Final = 100  # keys in a list
-OVERLAP_HOURS: Final = 24.0  # for which a replaced secret stays valid
 NO_HASH: Final = bytes(32)  # that no secret has
 _LIMIT_MS: Final = 10_000
-_USED_EVERY: Final = timedelta(seconds=60)
+_MINUTE: Final = timedelta(minutes=1)
+_COPIED: Final = ("name", "roles", "networks", "inherits", "properties")
 _SECRET: Final = frozenset({"hash", "previous", "madeAt"})
+# Documents that another program has written in another form count as none.
+_FORM: Final[Document] = {
+    **{name: {"$type": "string"} for name in ("name", "owner", "realm")},
+    **{name: {"$type": "array"} for name in ("roles", "networks", "inherits")},
+    **{name: {"$type": "date"} for name in ("notAfter", "createdAt")},
+    **{
+        "hash": {"$type": "binData"},
+        "madeAt": {"$type": "number"},
+        "properties": {"$type": "object"},
+    },
+}
 _Texts = Annotated[tuple[str, ...], Meta(max_length=50)]
 
 
@@ -60,26 +72,9 @@ class KeyOrder(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_field
             raise RequestError(f"a key cannot be made like this: {error}") from None
 
 
-class ApiKey(KeyOrder, frozen=True, rename="camel", kw_only=True, forbid_unknown_fields=False):
-    """A stored key, as its verification needs it; dates are in UTC, without a zone.
-
-    `made_at` is compared with the revocation marks of the owner.
-    """
-
-    id: str = msgspec.field(name="_id")
-    realm: str
-    hash: bytes
-    made_at: float
-    previous: bytes = NO_HASH
-    previous_until: datetime = EPOCH
-
-
-def parse_key(document: Document | None) -> ApiKey | None:
-    """Return a stored key; None for a document without the shape of one."""
-    try:
-        return msgspec.convert(document, ApiKey)
-    except msgspec.ValidationError:
-        return None
+def _find_id(name: str) -> str:
+    """Return the id of the key `<owner>/<name>`: no owner has two keys of one name."""
+    return sha256(name.encode(errors="surrogatepass")).hexdigest()[:16]
 
 
 @dataclass
@@ -94,11 +89,6 @@ class ApiKeys:
     root_role: str | None
     _secret: bytes = b""
 
-    @property
-    def versions(self) -> Versions:
-        """The version of the keys, which every change increments."""
-        return Versions(self.store, self.db, API_KEY_STORE)
-
     async def hash(self, text: ApiKeyText) -> bytes:
         """Return the stored form of a secret, which is bound to its id."""
         if not self._secret:
@@ -112,8 +102,7 @@ class ApiKeys:
 
     async def find(self, text: str) -> Document | None:
         """Return the key with that id, or that `<owner>/<name>`."""
-        owner, slash, name = text.rpartition("/")
-        page = await self._read({"owner": owner, "name": name} if slash else {"_id": text}, 1)
+        page = await self._read({"_id": _find_id(text) if "/" in text else text})
         return page[0] if page else None
 
     async def require(self, text: str, owner: Account | None = None) -> Document:
@@ -126,42 +115,36 @@ class ApiKeys:
     async def list_page(self, owner: Account | None = None, after: str = "") -> list[Document]:
         """Return the next keys by their ids, of all owners or of one; at most `PAGE`."""
         own = {} if owner is None else {"owner": owner.name, "realm": owner.kind}
-        return await self._read({"_id": {"$gt": after}, **own}, PAGE)
+        return await self._read({"_id": {"$gt": after}, **own})
 
     def describe(self, key: Document) -> Document:
-        """Return what may be shown of a key: everything but its secrets."""
-        has_ended = self.revocations.is_revoked(None, key["owner"], key["madeAt"])
-        state = "expired" if key["notAfter"] <= self._now() else "ended" if has_ended else "active"
-        return {name: key[name] for name in key if name not in _SECRET} | {"state": state}
+        """Return what may be shown of a key, as JSON: everything but its secrets."""
+        is_over = self.revocations.is_revoked(None, key["owner"], key["madeAt"])
+        shown = {name: key[name] for name in key if name not in _SECRET}
+        shown["active"] = not is_over and key["notAfter"] > self._now()
+        plain: Document = to_json(shown, JsonMode.GRAPHQL_PLAIN)
+        return plain
 
-    async def make(self, order: KeyOrder, owner: Account) -> tuple[Document, str]:
+    async def make(self, order: KeyOrder, owner: Account | None) -> tuple[Document, str]:
         """Store a new key of that owner; return it with its text, which exists only here."""
-        text, not_after = ApiKeyText(), order.not_after
+        if owner is None:
+            raise RequestError("the owner is no user of a realm", hint="only users own keys")
+        text, not_after = ApiKeyText(_find_id(f"{owner.name}/{order.name}")), order.not_after
         if not_after.tzinfo is not None:
             not_after = not_after.astimezone(UTC).replace(tzinfo=None)
         self._check(order, not_after, owner)
-        key = {
+        key = {name: getattr(order, name) for name in _COPIED} | {
             "_id": text.id,
-            "name": order.name,
             "owner": owner.name,
             "realm": owner.kind,
-            "roles": order.roles,
-            "networks": order.networks,
-            "inherits": order.inherits,
-            "properties": order.properties,
             "notAfter": not_after,
             "createdAt": self._now(),
             "madeAt": self.revocations.date(owner.name),
             "hash": await self.hash(text),
         }
-        await self.store.writes.ensure_index(
-            self.db, API_KEY_STORE, {"owner": 1, "name": 1}, unique=True, deadline=_limit()
-        )
-        try:
-            await self._write(text.id, Write(WriteKind.INSERT, (key,)))
-        except Conflict:
-            message = f"{owner.name!r} has a key {order.name!r} already"
-            raise Conflict(message, hint="rotate or revoke it") from None
+        if await self.find(text.id):
+            raise Conflict(f"{owner.name!r} has a key {order.name!r} already", hint="rotate it")
+        await self._write(text.id, Write(WriteKind.INSERT, (key,)))
         return key, text.render()
 
     async def revoke(self, key: Document) -> None:
@@ -171,7 +154,11 @@ class ApiKeys:
     async def rotate(self, key: Document, hours: float) -> str:
         """Give a key another secret; the previous one stays valid for so many hours."""
         text, until = ApiKeyText(key["_id"]), self._now() + timedelta(hours=hours)
-        change = {"hash": await self.hash(text), "previous": key["hash"], "previousUntil": until}
+        change = {
+            "hash": await self.hash(text),
+            "previous": key["hash"],
+            "previousUntil": until,
+        }
         same = {"_id": text.id, "hash": key["hash"]}
         write = Write(WriteKind.UPDATE, filter=same, update={"$set": change})
         if not await self._write(text.id, write):
@@ -181,14 +168,12 @@ class ApiKeys:
     async def record_uses(self, ids: Collection[str]) -> None:
         """Record that these keys were used, at most once a minute for each."""
         now = self._now()
-        condition = {
-            "_id": {"$in": list(ids)},
-            "lastUsedAt": {"$not": {"$gt": now - _USED_EVERY}},
-        }
+        condition = {"_id": {"$in": list(ids)}, "lastUsedAt": {"$not": {"$gt": now - _MINUTE}}}
         change = {"$set": {"lastUsedAt": now}}
         write = Write(WriteKind.UPDATE, filter=condition, update=change, many=True)
-        place = Resource(ResourceType.COLLECTION, self.db, API_KEY_STORE)
-        await self.store.writes.write_unnoticed(place, write, deadline=_limit())
+        place = Resource(ResourceType.COLLECTION, self.db, API_KEYS)
+        limit = Deadline.after_ms(_LIMIT_MS)
+        await self.store.writes.write_unnoticed(place, write, deadline=limit)
 
     def _now(self) -> datetime:
         return EPOCH + timedelta(seconds=int(self.store.clock()))
@@ -209,30 +194,16 @@ class ApiKeys:
         except ValueError as error:
             raise RequestError(f"not a network: {error}", hint="write 10.1.0.0/16") from None
 
-    async def _read(self, condition: Document, limit: int) -> list[Document]:
-        keys = await self.store.reads.find(
-            self.db,
-            API_KEY_STORE,
-            condition,
-            sort={"_id": 1},
-            limit=limit,
-            deadline=_limit(),
-            consistency=PRIMARY,
+    async def _read(self, where: Document) -> list[Document]:
+        where, by_id, limit = _FORM | where, {"_id": 1}, Deadline.after_ms(_LIMIT_MS)
+        return await self.store.reads.find(
+            self.db, API_KEYS, where, sort=by_id, limit=PAGE, deadline=limit, consistency=PRIMARY
         )
-        return [key for key in keys if parse_key(key)]
 
     async def _write(self, id: str, write: Write) -> bool:
-        """Write a key and announce it, even if the caller is cancelled; return if there was one."""
-
-        async def work() -> bool:
-            place = Resource(ResourceType.DOCUMENT, self.db, API_KEY_STORE, id)
-            result = await self.store.writes.write(place, write, deadline=_limit(), majority=True)
-            self.generations.bump("users")
-            await self.versions.announce()
-            return bool(result.inserted or result.matched or result.deleted)
-
-        return await self.store.writes.finish(f"key {id}", work)
-
-
-def _limit() -> Deadline:
-    return Deadline.after_ms(_LIMIT_MS)
+        """Write a key, and announce it to the other workers; return whether there was one."""
+        place = Resource(ResourceType.DOCUMENT, self.db, API_KEYS, id)
+        limit = Deadline.after_ms(_LIMIT_MS)
+        result = await self.store.writes.write(place, write, deadline=limit, majority=True)
+        self.generations.bump("users")
+        return bool(result.inserted or result.matched or result.deleted)

@@ -1,1 +1,0 @@
-"""API keys: credentials of machines (decision 72)."""
