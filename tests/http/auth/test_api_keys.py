@@ -6,6 +6,7 @@ import asyncio
 import hmac
 import time
 from collections.abc import AsyncIterator
+from ipaddress import ip_network
 from typing import Any
 
 import msgspec
@@ -126,7 +127,7 @@ async def test_an_unknown_key_takes_the_steps_of_a_wrong_secret(
         compared.append(len(left) + len(right))
         return original(left, right)
 
-    monkeypatch.setattr(api_key.hmac, "compare_digest", compare)
+    monkeypatch.setattr(hmac, "compare_digest", compare)
     steps = []
     for text in (ApiKeyText(key.id).render(), ApiKeyText(UNKNOWN_ID).render()):
         compared.clear()
@@ -240,7 +241,7 @@ async def test_a_key_ends_in_its_second(worker: Worker, monkeypatch: pytest.Monk
     text = await make(worker)
     end = keys_of(worker).find_one()["notAfter"].timestamp() - time.timezone
     for offset, expected in ((-0.01, 200), (0.0, 401), (-0.01, 200)):
-        monkeypatch.setattr(api_key.time, "time", lambda offset=offset: end + offset)
+        monkeypatch.setattr(time, "time", lambda offset=offset: end + offset)
         assert await status(worker, text) == expected
 
 
@@ -272,7 +273,7 @@ async def test_a_key_is_valid_in_its_networks(
     ],
 )
 def test_addresses_in_all_their_forms(client: Any, expected: bool) -> None:
-    networks = tuple(map(api_key.ip_network, ("10.0.0.0/8", "fe80::/10")))
+    networks = tuple(map(ip_network, ("10.0.0.0/8", "fe80::/10")))
     assert api_key._Verified({}, None, networks).admits(client) is expected  # type: ignore[arg-type]
 
 
