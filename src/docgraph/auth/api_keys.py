@@ -23,7 +23,7 @@ from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.auth.tokens.revocation import EPOCH, Revocations
 from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import Account, Deadline, Document, Resource, ResourceType, Write, WriteKind
-from docgraph.exchange.errors import Conflict, NotFound, RequestError
+from docgraph.exchange.errors import Conflict, Forbidden, NotFound, RequestError
 from docgraph.runtime import Generations
 from docgraph.store import Store
 from docgraph.store.names import API_KEYS
@@ -147,18 +147,18 @@ class ApiKeys:
         await self._write(text.id, Write(WriteKind.INSERT, (key,)))
         return key, text.render()
 
-    async def revoke(self, key: Document) -> None:
-        """Delete a key."""
+    async def revoke(self, name: str, owner: Account | None = None) -> None:
+        """Delete a key, of that owner if one is given."""
+        key = await self.require(name, owner)
         await self._write(key["_id"], Write(WriteKind.DELETE, filter={"_id": key["_id"]}))
 
-    async def rotate(self, key: Document, hours: float) -> str:
+    async def rotate(self, name: str, hours: float, owner: Account | None = None) -> str:
         """Give a key another secret; the previous one stays valid for so many hours."""
+        key = await self.require(name, owner)
+        if owner and key["properties"]:  # which the owner could not give
+            raise Forbidden("only administrators rotate keys with properties")
         text, until = ApiKeyText(key["_id"]), self._now() + timedelta(hours=hours)
-        change = {
-            "hash": await self.hash(text),
-            "previous": key["hash"],
-            "previousUntil": until,
-        }
+        change = {"hash": await self.hash(text), "previous": key["hash"], "previousUntil": until}
         same = {"_id": text.id, "hash": key["hash"]}
         write = Write(WriteKind.UPDATE, filter=same, update={"$set": change})
         if not await self._write(text.id, write):

@@ -74,12 +74,8 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 @configured
 def revoke(sources: ConfigSources, key: str) -> None:
     """End the KEY, an id or OWNER/NAME, on all instances."""
-
-    async def end(bench: Mechanism) -> None:
-        await bench.keys.revoke(await bench.keys.require(key))
-        notice(make_printable(f"revoked {key}: it ends within two seconds"))
-
-    _run(sources, end)
+    _run(sources, lambda bench: bench.keys.revoke(key))
+    notice(make_printable(f"revoked {key}: it ends within two seconds"))
 
 
 @keys.command()
@@ -88,11 +84,7 @@ def revoke(sources: ConfigSources, key: str) -> None:
 @configured
 def rotate(sources: ConfigSources, key: str, hours: float) -> None:
     """Print another secret of the KEY, an id or OWNER/NAME; the old one is valid for --hours."""
-
-    async def renew(bench: Mechanism) -> str:
-        return await bench.keys.rotate(await bench.keys.require(key), hours)
-
-    click.echo(_run(sources, renew))
+    click.echo(_run(sources, lambda bench: bench.keys.rotate(key, hours)))
 
 
 def _run(sources: ConfigSources, work: Callable[[Mechanism], Awaitable[_T]]) -> _T:

@@ -248,8 +248,7 @@ def _for_users(users: DbRealmAuthenticator, keys: ApiKeyMechanism) -> Iterator[R
     yield Right(db, REVOCATION_STORE, revoking, "revoking tokens")
     if keys.enabled:
         yield Right(db, API_KEYS, ("find",), "which API keys are valid", required=True)
-        managing = ("insert", "update", "remove")
-        yield Right(db, API_KEYS, managing, "making and revoking API keys")
+        yield Right(db, API_KEYS, ("insert", "update", "remove"), "making and revoking API keys")
         yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
     yield Right(db, "", ("find", "changeStream"), _NEWS)
 

@@ -16,9 +16,9 @@ from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from hashlib import sha256
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from math import inf
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import orjson
 
@@ -38,27 +38,24 @@ from docgraph.runtime import Generations, LoadingCache, Tasks
 from docgraph.store import Store
 
 NAME: Final = "apiKeyMechanism"
-_REMEMBERED: Final = 10_000
-_REMEMBERED_SECONDS: Final = 2.0
+_REMEMBERED, _REMEMBERED_SECONDS = 10_000, 2.0
 _USES_EVERY: Final = 60.0  # seconds between two writes of `lastUsedAt`
+
+
+_Verified = tuple[Document, kinds.Accepted]
 
 
 class _Refused(ValueError):
     """The reason for the log; nothing is cached."""
 
 
-class _Verified(NamedTuple):
-    key: Document
-    accepted: kinds.Accepted
-    networks: tuple[IPv4Network | IPv6Network, ...]
-
-    def admits(self, client: tuple[str, int] | None) -> bool:
-        """Return whether the key may be used from this address; a Unix socket has none."""
-        if not self.networks or client is None or not client[0]:
-            return not self.networks
-        address = ip_address(client[0].split("%", 1)[0])
-        address = getattr(address, "ipv4_mapped", None) or address
-        return any(address in network for network in self.networks)
+def admits(networks: Sequence[str], client: tuple[str, int] | None) -> bool:
+    """Return whether the address is in one of the networks, if any; a Unix socket has none."""
+    if not networks or client is None or not client[0]:
+        return not networks
+    address = ip_address(client[0].split("%", 1)[0])
+    address = getattr(address, "ipv4_mapped", None) or address
+    return any(address in ip_network(network) for network in networks)
 
 
 class ApiKeyMechanism(kinds.AuthMechanism):
@@ -108,12 +105,12 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         if credentials is None or not credentials.is_api_key:
             return kinds.ABSENT
         try:
-            verified = await self._verify(credentials.text, exchange)
+            key, accepted = await self._verify(credentials.text, exchange)
         except ValueError as refusal:  # a `_Refused`, a malformed text or network
             exchange.attributes[REFUSED] = True
             return kinds.Rejected(str(refusal) if isinstance(refusal, _Refused) else "malformed")
-        self._used.add(verified.key["_id"])
-        return verified.accepted
+        self._used.add(key["_id"])
+        return accepted
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
         """Return the challenge, the same as that of JSON Web Tokens."""
@@ -143,12 +140,12 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         if verified is None:
             load = partial(self._load, ApiKeyText.parse(text))
             verified = await self._cache.get(digest, load)
-        key = verified.key
-        if (verified.accepted.account.expires_at or 0) <= time.time():
+        key, accepted = verified
+        if (accepted.account.expires_at or 0) <= time.time():
             raise _Refused("expired-key")
         if self.keys.revocations.is_revoked(None, key["owner"], key["madeAt"]):
             raise _Refused("revoked-key")
-        if not verified.admits(exchange.request.connection.client):
+        if not admits(key["networks"], exchange.request.connection.client):
             raise _Refused("foreign-network")
         return verified
 
@@ -164,7 +161,7 @@ class ApiKeyMechanism(kinds.AuthMechanism):
             raise _Refused("owner-gone")
         last = key["notAfter"] if is_current else min(key["notAfter"], key["previousUntil"])
         account = self._build(key, owner, last.replace(tzinfo=UTC).timestamp())
-        return _Verified(key, kinds.Accepted(account), tuple(map(ip_network, key["networks"])))
+        return key, kinds.Accepted(account)
 
     def _build(self, key: Document, owner: Account, end: float) -> Account:
         """Build the account of a key: it has no role that its owner has lost."""
@@ -215,10 +212,6 @@ class KeyHeader(kinds.Interceptor):
 class ApiKeyService(kinds.Service):
     """`/keys`: callers manage their own keys under the rules, administrators those of everyone.
 
-    GET    /keys?after=<id>   a page of keys        POST    /keys        a new key, with its text
-    GET    /keys/<id>         one of them           POST    /keys/<id>   another secret
-    DELETE /keys/<id>         revokes it
-
     A key manages no keys. Only administrators give properties, and keys to other owners.
     """
 
@@ -255,15 +248,13 @@ class ApiKeyService(kinds.Service):
             page = await keys.list_page(owner, query.get("after") or "")
             following = {"next": page[-1]["_id"]} if len(page) == PAGE else {}
             return _render(200, {"keys": list(map(keys.describe, page)), **following})
-        key = await keys.require(name, owner)
         if method == "DELETE":
-            await keys.revoke(key)
+            await keys.revoke(name, owner)
             return Body(204)
         if method == "POST":
-            if owner and key["properties"]:  # which the owner could not give
-                raise Forbidden("only administrators rotate keys with properties")
-            key["key"] = await keys.rotate(key, 0 if "now" in query else 24)  # hours
-        return _render(200, keys.describe(key))
+            hours = 0 if "now" in query else 24
+            return _render(200, {"key": await keys.rotate(name, hours, owner)})
+        return _render(200, keys.describe(await keys.require(name, owner)))
 
     def _find_name(self, exchange: Exchange) -> str:
         return "/".join(exchange.request.segments[len(self._prefix) :])
