@@ -104,7 +104,7 @@ interface FieldProps {
   value: string;
   onInput: (value: string) => void;
   name?: string;
-  type?: "text" | "password";
+  type?: "text" | "password" | "date";
   autocomplete?: string;
   required?: boolean;
   placeholder?: string;
