@@ -139,7 +139,7 @@ def _is_own(document: Document, account: Account, users: DbRealmAuthenticator) -
     for step in users.prop_id.split("."):
         name = name.get(step) if isinstance(name, Mapping) else None
     same_id = "_id" in document and document["_id"] == account.properties.get("_id")
-    return same_id or bool(name == account.owner or account.name)
+    return same_id or bool(name == (account.owner or account.name))
 
 
 def _has(document: Document, place: RolePlace) -> bool:

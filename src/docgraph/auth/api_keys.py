@@ -1,8 +1,7 @@
 """The stored API keys: one document each, next to the users (decision 72).
 
-The secret of a key is not stored, only its HMAC-SHA256 with a key of the installation: a copy of
-the collection alone is useless elsewhere. A change is announced like a change of users: all workers
-read keys again, and authorize open streams again (`revocation_watch.py`: on other instances).
+Not the secret is stored, but its HMAC-SHA256 with a key of the installation. A change is announced
+like one of users: workers read keys, and authorize streams again (`revocation_watch.py`: others).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from ipaddress import ip_network
 from typing import Annotated, Any, Final
@@ -50,16 +49,13 @@ _Texts = Annotated[tuple[str, ...], Meta(max_length=50)]
 
 
 class KeyOrder(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """The key that a maker wants; `inherits` are properties that are read from the owner.
-
-    Its name has no slash, so that `<owner>/<name>` is unique.
-    """
+    """The key that a maker wants; its name has no slash, so that `<owner>/<name>` is unique."""
 
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z")]
     not_after: datetime
     roles: _Texts = ()
     networks: _Texts = ()
-    inherits: _Texts = ()
+    inherits: _Texts = ()  # properties that are read from the owner
     properties: dict[str, Any] = {}
     owner: str = ""
 
@@ -117,21 +113,20 @@ class ApiKeys:
         own = {} if owner is None else {"owner": owner.name, "realm": owner.kind}
         return await self._read({"_id": {"$gt": after}, **own})
 
-    def describe(self, key: Document) -> Document:
+    def describe(self, key: Document) -> Any:
         """Return what may be shown of a key, as JSON: everything but its secrets."""
         is_over = self.revocations.is_revoked(None, key["owner"], key["madeAt"])
         shown = {name: key[name] for name in key if name not in _SECRET}
         shown["active"] = not is_over and key["notAfter"] > self._now()
-        plain: Document = to_json(shown, JsonMode.GRAPHQL_PLAIN)
-        return plain
+        return to_json(shown, JsonMode.GRAPHQL_PLAIN)
 
     async def make(self, order: KeyOrder, owner: Account | None) -> tuple[Document, str]:
         """Store a new key of that owner; return it with its text, which exists only here."""
         if owner is None:
             raise RequestError("the owner is no user of a realm", hint="only users own keys")
-        text, not_after = ApiKeyText(_find_id(f"{owner.name}/{order.name}")), order.not_after
-        if not_after.tzinfo is not None:
-            not_after = not_after.astimezone(UTC).replace(tzinfo=None)
+        text = ApiKeyText(_find_id(f"{owner.name}/{order.name}"))
+        zone = order.not_after.utcoffset() or timedelta()
+        not_after = order.not_after.replace(tzinfo=None) - zone
         self._check(order, not_after, owner)
         key = {name: getattr(order, name) for name in _COPIED} | {
             "_id": text.id,
@@ -168,12 +163,11 @@ class ApiKeys:
     async def record_uses(self, ids: Collection[str]) -> None:
         """Record that these keys were used, at most once a minute for each."""
         now = self._now()
-        condition = {"_id": {"$in": list(ids)}, "lastUsedAt": {"$not": {"$gt": now - _MINUTE}}}
+        where = {"_id": {"$in": list(ids)}, "lastUsedAt": {"$not": {"$gt": now - _MINUTE}}}
         change = {"$set": {"lastUsedAt": now}}
-        write = Write(WriteKind.UPDATE, filter=condition, update=change, many=True)
+        write = Write(WriteKind.UPDATE, filter=where, update=change, many=True)
         place = Resource(ResourceType.COLLECTION, self.db, API_KEYS)
-        limit = Deadline.after_ms(_LIMIT_MS)
-        await self.store.writes.write_unnoticed(place, write, deadline=limit)
+        await self.store.writes.write_unnoticed(place, write, deadline=Deadline.after_ms(_LIMIT_MS))
 
     def _now(self) -> datetime:
         return EPOCH + timedelta(seconds=int(self.store.clock()))
@@ -181,10 +175,8 @@ class ApiKeys:
     def _check(self, order: KeyOrder, not_after: datetime, owner: Account) -> None:
         """Reject a key that would have more rights than its owner, or no end."""
         if missing := sorted(set(order.roles) - self.limit_roles(owner)):
-            raise RequestError(
-                f"a key of {owner.name!r} cannot have the role {missing[0]!r}",
-                hint="name roles of the owner; the root role needs apiKeyMechanism.allow-root-role",
-            )
+            hint = "name roles of the owner; the root role needs apiKeyMechanism.allow-root-role"
+            raise RequestError(f"a key of {owner.name!r} cannot have {missing[0]!r}", hint=hint)
         days = self.section.max_age_days
         if not timedelta() < not_after - self._now() <= timedelta(days=days):
             hint = f"the limit is /apiKeyMechanism/max-age-days: {days}"

@@ -223,9 +223,8 @@ class LoginGuard(Interceptor):
         if request.method == "OPTIONS" or b"authorization" not in request.headers.first:
             return False
         credentials = read_credentials(request.headers)
-        if credentials is None:
-            return False
-        return credentials.scheme in _WITH_PASSWORD or credentials.is_api_key
+        scheme = "" if credentials is None else credentials.scheme
+        return scheme in _WITH_PASSWORD or (credentials is not None and credentials.is_api_key)
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""

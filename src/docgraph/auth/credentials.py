@@ -136,11 +136,7 @@ class BearerToken:
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyText:
-    """An API key: `dgk_<id>_<secret><checksum>`, all of them hexadecimal.
-
-    Scanners find it by its prefix. The checksum rejects mistyped keys without a lookup; it protects
-    nothing else. Only one spelling is accepted.
-    """
+    """An API key; the checksum rejects mistyped ones without a lookup, and protects nothing."""
 
     id: str
     secret: str = field(default_factory=partial(token_hex, 32), repr=False)

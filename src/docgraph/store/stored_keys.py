@@ -1,8 +1,7 @@
 """Secret keys of the installation: made once, and stored for all instances.
 
 A key is a document of `_cursorKeys`, which no mount, app, aggregation, stream or export shows:
-`{_id: <its purpose>, keys: [<the key>, <the previous one>]}`. Of several instances that make one at
-the same time, the first to insert it wins.
+`{_id: <its purpose>, keys: [<the key>, <the previous one>]}`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _LIMIT_MS: Final = 5_000
 PRIMARY: Final = Consistency("primary")
 
 
-class NoStoredKey(ValueError):
+class NoStoredKey(Exception):
     """The stored document has no usable key."""
 
 

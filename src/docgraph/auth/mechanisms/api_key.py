@@ -1,7 +1,5 @@
 """`apiKeyMechanism`: `Authorization: Bearer dgk_…`, the key of a machine (decision 72).
 
-    form and checksum → key → secret → owner → end, revocation of the owner, network
-
 A verified key is cached by its digest, for two seconds at most and until a change of keys or users.
 Its end, its network and the revocation marks of its owner are checked at each use.
 """
@@ -82,8 +80,9 @@ class ApiKeyMechanism(kinds.AuthMechanism):
     ) -> None:
         self.config = config
         self.users = users
-        db = users.users_db
-        self.keys = ApiKeys(config, store, db, generations, token_revocations, root_role)
+        self.keys = ApiKeys(
+            config, store, users.users_db, generations, token_revocations, root_role
+        )
         self._tasks = tasks
         self._registry = registry
         self._read_generation = generations.reader("users")
@@ -169,8 +168,8 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         roles = tuple(role for role in dict.fromkeys(key["roles"]) if role in allowed)
         inherited = {name: own[name] for name in key["inherits"] if name in own}
         properties = {**inherited, **key["properties"], "roles": list(roles)}
-        name = f"{owner.name}/{key['name']}"
-        return Account(name, roles, properties, "key", end, owner=owner.name)
+        full = f"{owner.name}/{key['name']}"
+        return Account(full, roles, properties, "key", end, owner=owner.name)
 
     async def _record_uses(self) -> None:
         while True:
@@ -228,10 +227,6 @@ class ApiKeyService(kinds.Service):
         self._prefix = bound_path(self, config)
         self._registry = registry
 
-    def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
-        """Return the methods of the list, or of a key."""
-        return self.methods if self._find_name(exchange) else self.methods[:2]
-
     async def handle(self, exchange: Exchange) -> Answer:
         """List, make, show, rotate or revoke."""
         account, method = exchange.account, exchange.request.method
@@ -240,7 +235,8 @@ class ApiKeyService(kinds.Service):
         if account.owner:
             raise Forbidden("a key manages no keys")
         mechanism: ApiKeyMechanism = self._registry.find(NAME)  # type: ignore[assignment]
-        keys, name, query = mechanism.keys, self._find_name(exchange), exchange.request.query
+        name = "/".join(exchange.request.segments[len(self._prefix) :])
+        keys, query = mechanism.keys, exchange.request.query
         owner = None if keys.root_role in account.roles else account
         if not name and method == "POST":
             return await _make(mechanism, exchange, account, owner)
@@ -255,9 +251,6 @@ class ApiKeyService(kinds.Service):
             hours = 0 if "now" in query else 24
             return _render(200, {"key": await keys.rotate(name, hours, owner)})
         return _render(200, keys.describe(await keys.require(name, owner)))
-
-    def _find_name(self, exchange: Exchange) -> str:
-        return "/".join(exchange.request.segments[len(self._prefix) :])
 
 
 async def _make(

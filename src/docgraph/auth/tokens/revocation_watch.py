@@ -224,8 +224,7 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
         {"$in": [users.prop_password, removed]},
     ]
     changed = {"ns.coll": {"$in": [COLLECTION, users.users_collection]}}
-    is_use = {"updateDescription.updatedFields.lastUsedAt": {"$exists": True}}
-    keys = {"ns.coll": API_KEYS, "$nor": [is_use]}
+    keys = {"ns.coll": API_KEYS, "updateDescription.updatedFields.lastUsedAt": {"$exists": False}}
     replaced = {"to.coll": users.users_collection}  # `$out` ends with a rename, too
     gone = {"operationType": "dropDatabase"}
     user = "$documentKey._id" if users.prop_id == "_id" else f"$fullDocument.{users.prop_id}"

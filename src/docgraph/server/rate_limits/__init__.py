@@ -229,9 +229,8 @@ class Limit:
         return f'"{self.name}";r={share.left};t={round_up(share.seconds)}'
 
     def _fits(self, account: Account | None) -> bool:
-        if self._key is not None and (
-            account is None or not account.owner or self._key not in ("*", account.name)
-        ):
+        key = account.name if account is not None and account.owner else None
+        if self._key is not None and (key is None or self._key not in ("*", key)):
             return False
         if self._role is None:
             return True
