@@ -13,7 +13,7 @@ PACKAGES := -e workbench -e migrate
 # Byte code makes the second start several times faster; some machines switch it off.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup run console console-check chat test test-fast test-long test-all test-times test-repeat test-pythons nightly conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-restheart drill-slow-upload check chart-check dist dist-check format docs native bench bench-rivals clean
+.PHONY: help setup run console console-check chat test test-fast test-long test-all test-times test-repeat test-pythons nightly conformance coverage drill drill-long drill-mutations drill-moments drill-bare drill-container drill-browser drill-native drill-restheart drill-slow-upload check chart-check dist dist-check format docs pictures tour native bench bench-rivals clean
 
 help: ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -177,6 +177,12 @@ $(VENV)/.docs: $(VENV)/.run pyproject.toml constraints.txt
 	@echo "installing what builds the site"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[embedded,docs]' $(PACKAGES)
 	@touch $@
+
+pictures: $(VENV)/.browser $(VENV)/.console ## take the pictures of the console for the pages (Playwright, Chromium)
+	@$(BIN)/python -m tools.pictures
+
+tour: $(VENV)/.run ## write the tour of the README from what the commands print
+	@$(BIN)/python -m tools.tour
 
 native: $(VENV)/.run ## build and install the native lane, an extension in Rust (cargo)
 	@command -v cargo >/dev/null || { echo "the native lane needs cargo (Rust 1.85 or newer); everything works without it"; exit 1; }

@@ -231,8 +231,9 @@ def check_examples(programs: Path, place: Path) -> None:
     open_to_all = "--set=/fullAuthorizer/authentication-required=false"
     with serving(programs, home / "plugins", "serve", *plugins, open_to_all) as (address, _):
         ask(f"{address}/greeter?name=Ada")
-    with serving(programs, home / "chat", "serve", "--config=docgraph.yml") as (address, _):
-        ask(f"{address}/chat")
+    for name in ("chat", "desk"):
+        with serving(programs, home / name, "serve", "--config=docgraph.yml") as (address, _):
+            ask(f"{address}/{name}")
     with serving(programs, home / "agents", "serve", "--config=docgraph.yml") as (address, _):
         ask(f"{address}/ping")
 

@@ -3,7 +3,7 @@
 Pages link to each other, and to files of examples, by paths of the repository. So they are copied
 to `build/pages` with the same paths, together with the files that they link to. The navigation is
 the list in `docs/README.md`. Zensical checks every link and anchor, and `--strict` makes each
-warning an error. Its search finds sections with all words only; `tools/site_search.js` adds others.
+warning an error. Its search finds sections with all words only; `tools/site_search.js` replaces it.
 """
 
 from __future__ import annotations

@@ -174,6 +174,7 @@ def set_clock(worker: Worker, clock: Callable[[], float]) -> None:
     parts: list[Any] = [manager, manager._issued, *verifiers]
     for part in parts:
         part._clock = clock
+    manager._issued._wall = clock  # signed tokens live by the time of day
 
 
 async def until_refused(worker: Worker, **credentials: str) -> None:

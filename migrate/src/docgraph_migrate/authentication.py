@@ -194,7 +194,7 @@ def _convert_cookies(conversion: Conversion) -> None:
         conversion.put(name, "enabled", all(is_on))
     if not all(is_on):
         if any(is_on) and config.is_set("authCookieSetter", "enabled"):
-            on = ", ".join(name for name, one in zip(_COOKIES, is_on, strict=True) if one)
+            on = ", ".join(name for name, enabled in zip(_COOKIES, is_on, strict=True) if enabled)
             what = f"is on without the other plugins of cookies; docgraph turns all off: {on}"
             remedy = "turn on all three to keep cookies"
             conversion.add(ReportList.MORE, "cookies-off", "authCookieSetter.enabled", what, remedy)
@@ -224,8 +224,8 @@ def _convert_users(conversion: Conversion) -> None:
     users = conversion.load_list("fileRealmAuthenticator", "users")
     if users is not None and conversion.config.on("fileRealmAuthenticator"):
         # Without a password, a user is disabled there.
-        active = [one for one in users if not isinstance(one, dict) or one.get("password", "")]
-        replaced = [_replace(conversion, one) for one in active]
+        active = [user for user in users if not isinstance(user, dict) or user.get("password", "")]
+        replaced = [_replace(conversion, user) for user in active]
         conversion.put("fileRealmAuthenticator", "users", replaced)
     document = conversion.config.get("mongoRealmAuthenticator", "create-user-document")
     if not isinstance(document, str) or not conversion.config.on("mongoRealmAuthenticator"):

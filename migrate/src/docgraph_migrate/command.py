@@ -91,9 +91,9 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
     if config is None and not overrides and not environment:
         raise click.UsageError("give CONFIG, or an override file with -o")
     version = int(from_version) if from_version else None
-    found = load_restheart(config, overrides, environment, version)
+    loaded = load_restheart(config, overrides, environment, version)
     directory = config.parent if config is not None else Path()
-    conversion = Conversion(found, directory, find_sections())
+    conversion = Conversion(loaded, directory, find_sections())
     remarks = _convert(conversion, db, corrected)
     if corrected is None:
         _require_free(output)
@@ -102,11 +102,11 @@ def restheart(  # noqa: PLR0913, PLR0917 - the options of the command
             remarks += _survey(conversion, corrected)
     finally:  # also when the database cannot be read: then nothing needs what opens more
         if not offline:
-            conversion.drop_unneeded({one.needs for one in remarks})
+            conversion.drop_unneeded({remark.needs for remark in remarks})
         if corrected is None:
             write_private(output, conversion.render())
         print_report(remarks, accepted, as_json=as_json)
-    notice(f"{found.name} is of version {found.version}; its defaults apply where nothing is set")
+    notice(f"{loaded.name} is of version {loaded.version}; its defaults apply where nothing is set")
     notice(f"{output} is written" if corrected is None else f"{corrected} works")
     check_accepted(remarks, accepted)
     if left := find_open(remarks, accepted):
@@ -125,13 +125,13 @@ def _convert(conversion: Conversion, db: str | None, corrected: Path | None) -> 
     run_conversion(conversion)
     if db is not None:
         conversion.move_to(db)
-    found = check_file_rules(conversion.list_file_rules())
-    conversion.drop_rules(found.unreadable)
+    survey = check_file_rules(conversion.list_file_rules())
+    conversion.drop_rules(survey.unreadable)
     conversion.drop_disabled()
     check_new_file(conversion)
     if corrected is not None:
-        found = check_file_rules(list_file_rules(check_file(corrected)))
-    return [*conversion.remarks, *found.remarks]
+        survey = check_file_rules(list_file_rules(check_file(corrected)))
+    return [*conversion.remarks, *survey.remarks]
 
 
 def _survey(conversion: Conversion, corrected: Path | None) -> list[Remark]:

@@ -200,7 +200,7 @@ class Conversion:
         for option in options:
             ours = self.find_default(section, option)
             theirs = self.config.get(section, option) if is_on else ()
-            added = [one for one in ours if one not in (theirs or ())]
+            added = [name for name in ours if name not in (theirs or ())]
             if is_on and added:
                 what = f"docgraph also forbids {', '.join(added)}"
                 remedy = f"set {section}.{option} if your clients need it"
@@ -208,7 +208,7 @@ class Conversion:
             self.put(section, option, [*(theirs or ()), *added])
 
     def _show_lists(self, section: str, options: Iterable[str]) -> str:
-        return ", ".join(one for option in options for one in self.find_default(section, option))
+        return ", ".join(name for option in options for name in self.find_default(section, option))
 
     def _convert_rules(self) -> None:
         """Convert the rules of the file, and keep their order."""
@@ -234,12 +234,12 @@ class Conversion:
     def load_list(self, section: str, option: str) -> list[Any] | None:
         """Return a list of the section or of its `conf-file`."""
         name = self.config.get(section, "conf-file")
-        found = self.config.get(section, option)
+        values = self.config.get(section, option)
         if isinstance(name, str) and self.config.get(section, "enabled"):
             file, where = self.directory / name, f"{section}.conf-file"
             content = to_plain(load_file(file, where, resolve_old_scalar))
-            found = content.get(option) if isinstance(content, Mapping) else content
-        return found if isinstance(found, list) else None
+            values = content.get(option) if isinstance(content, Mapping) else content
+        return values if isinstance(values, list) else None
 
     def _convert_rest(self) -> None:
         get = self.config.get
@@ -317,10 +317,10 @@ class Conversion:
 
     def find_default(self, section: str, option: str) -> Any:
         """Return the default of docgraph, with lists as lists."""
-        found = find_option(self.known, (section, option))
-        if found is None:
+        setting = find_option(self.known, (section, option))
+        if setting is None:
             return _NO_DEFAULT
-        plain = msgspec.to_builtins(found.default)
+        plain = msgspec.to_builtins(setting.default)
         return list(plain) if isinstance(plain, tuple) else plain
 
     def put_all(self, section: str, options: Mapping[str, Any]) -> None:
@@ -376,7 +376,7 @@ def renumber(rules: Sequence[Any]) -> list[Any]:
     number come last. Here the highest number is first.
     """
     numbered = [(number, rule) for number, rule in enumerate(rules) if isinstance(rule, dict)]
-    numbered.sort(key=lambda one: (_read_priority(one[1]), -one[0]))
+    numbered.sort(key=lambda pair: (_read_priority(pair[1]), -pair[0]))
     renumbered = [
         {**rule, "priority": _FIRST_PRIORITY - place} for place, (_, rule) in enumerate(numbered)
     ]

@@ -46,35 +46,39 @@ class Remark:
 
 def find_open(remarks: Iterable[Remark], accepted: Collection[str]) -> list[Remark]:
     """Return the lines of the first list that were not accepted."""
-    return [one for one in remarks if one.effect is ReportList.LESS and one.id not in accepted]
+    return [
+        remark
+        for remark in remarks
+        if remark.effect is ReportList.LESS and remark.id not in accepted
+    ]
 
 
 def check_accepted(remarks: Iterable[Remark], accepted: Collection[str]) -> None:
     """Raise a usage error for accepted names that the first list does not have."""
-    known = {one.id for one in remarks if one.effect is ReportList.LESS}
-    unknown = sorted(set(accepted) - known)
+    listed = {remark.id for remark in remarks if remark.effect is ReportList.LESS}
+    unknown = sorted(set(accepted) - listed)
     if unknown:
-        names = f"it has {', '.join(sorted(known))}" if known else "it is empty"
+        names = f"it has {', '.join(sorted(listed))}" if listed else "it is empty"
         raise click.UsageError(f"--accept {unknown[0]}: the first list does not have it; {names}")
 
 
 def print_report(remarks: Sequence[Remark], accepted: Collection[str], *, as_json: bool) -> None:
     """Print the three lists in their order."""
-    lists = [one for one in ReportList if one is not ReportList.KEPT]
+    lists = [effect for effect in ReportList if effect is not ReportList.KEPT]
     if as_json:
         rows = [
             {
                 "list": effect.value,
-                "id": one.id,
-                "where": one.where,
-                "what": one.what,
-                "example": one.example,
-                "remedy": one.remedy,
-                "accepted": one.id in accepted,
+                "id": remark.id,
+                "where": remark.where,
+                "what": remark.what,
+                "example": remark.example,
+                "remedy": remark.remedy,
+                "accepted": remark.id in accepted,
             }
             for effect in lists
-            for one in remarks
-            if one.effect is effect
+            for remark in remarks
+            if remark.effect is effect
         ]
         print_json(rows)
         return
@@ -86,21 +90,21 @@ def _list_lines(
     remarks: Sequence[Remark], accepted: Collection[str], lists: Sequence[ReportList]
 ) -> Iterator[str]:
     for effect in lists:
-        found = [one for one in remarks if one.effect is effect]
-        yield f"{effect.value.capitalize()}: {len(found) or 'nothing'}"
-        for one in found:
-            mark = " (accepted)" if one.id in accepted else ""
-            yield f"  {one.where}: {one.what}{mark}"
-            if one.example:
-                yield f"    example: {one.example}"
-            yield f"    remedy: {one.remedy}"
+        listed = [remark for remark in remarks if remark.effect is effect]
+        yield f"{effect.value.capitalize()}: {len(listed) or 'nothing'}"
+        for remark in listed:
+            mark = " (accepted)" if remark.id in accepted else ""
+            yield f"  {remark.where}: {remark.what}{mark}"
+            if remark.example:
+                yield f"    example: {remark.example}"
+            yield f"    remedy: {remark.remedy}"
             if effect is ReportList.LESS and not mark:
-                yield f"    accept: --accept '{one.id}'"
+                yield f"    accept: --accept '{remark.id}'"
         yield ""
 
 
-def explain_open(found: Sequence[Remark]) -> None:
+def explain_open(open_remarks: Sequence[Remark]) -> None:
     """Say on stderr what is left to accept."""
-    notice(f"{len(found)} lines of the first list are not accepted:")
-    for one in found:
-        notice(f"  --accept '{one.id}'")
+    notice(f"{len(open_remarks)} lines of the first list are not accepted:")
+    for remark in open_remarks:
+        notice(f"  --accept '{remark.id}'")

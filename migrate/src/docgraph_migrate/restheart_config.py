@@ -109,18 +109,18 @@ class RestheartConfig:
 
     def is_set(self, section: str, option: str) -> bool:
         """Return whether a file or an override sets the option."""
-        found = self.sections.get(section)
+        configured = self.sections.get(section)
         if not option:
             return section in self.sections
-        return isinstance(found, dict) and option in found
+        return isinstance(configured, dict) and option in configured
 
     def get(self, section: str, option: str) -> Any:
         """Return the value in effect."""
-        found = self.sections.get(section)
+        configured = self.sections.get(section)
         if not option:
-            return found
+            return configured
         # Anything but a boolean in `enabled` is ignored there.
-        options = found if isinstance(found, dict) else {}
+        options = configured if isinstance(configured, dict) else {}
         if option in options and (option != "enabled" or isinstance(options[option], bool)):
             return options[option]
         return self._find_default(section, option)
@@ -164,20 +164,20 @@ def load_restheart(
         hint = f"give it as an override: docgraph migrate restheart -o {file}"
         message = "this is an override file: its keys are paths"
         raise ConfigError([Problem(str(file), "/", message, hint)])
-    for one in overrides:
-        if one.suffix == ".conf":
-            text = read_text(one, "--override")
-            root = _apply_entries(root, text, Origin(str(one)), lines=True)
+    for override in overrides:
+        if override.suffix == ".conf":
+            text = read_text(override, "--override")
+            root = _apply_entries(root, text, Origin(str(override)), lines=True)
         else:
-            root = _apply_mapping(root, _load_mapping(one, "--override"))
+            root = _apply_mapping(root, _load_mapping(override, "--override"))
     if environment:
         root = _apply_entries(root, environment, Origin("RHO"), lines=False)
-    found = version or (_LATEST if file is None else _find_version(root))
+    detected = version or (_LATEST if file is None else _find_version(root))
     return RestheartConfig(
         root,
-        found or _OLD,
+        detected or _OLD,
         is_shipped=file is None,
-        is_guessed=found is None,
+        is_guessed=detected is None,
         name="the default file of RESTHeart" if file is None else str(file),
     )
 
@@ -222,9 +222,9 @@ def _load_mapping(file: Path, option: str) -> ConfigNode:
     return _merge_keys(parsed.node)
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank(match: re.Match[str]) -> str:
     """Return a text as it is, and a comment as spaces, so that positions stay."""
-    return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
+    return match[0] if match[0][0] == '"' else re.sub(r"[^\n]", " ", match[0])
 
 
 def _merge_keys(node: ConfigNode) -> ConfigNode:
@@ -255,8 +255,8 @@ def _apply_mapping(root: ConfigNode, node: ConfigNode) -> ConfigNode:
 def _apply_entries(root: ConfigNode, text: str, origin: Origin, *, lines: bool) -> ConfigNode:
     entries, problems = parse_entries(text, lambda line, column: origin, lines=lines)
     for entry in entries:
-        override, found = read_entry(entry, resolve_old_scalar)
-        problems.extend(found)
+        override, flaws = read_entry(entry, resolve_old_scalar)
+        problems.extend(flaws)
         if override is not None:
             root = _apply(root, override, origin)
     if problems:
@@ -303,5 +303,5 @@ def resolve_old_scalar(text: str) -> str | int | float | bool | None:
     """Return the value of a plain scalar of YAML 1.1, which has `1_000`, `yes` and `off`."""
     if "_" in text and _OLD_NUMBER.fullmatch(text):
         return int(text.replace("_", ""))
-    found = _OLD_BOOLEANS.get(text.lower())
-    return resolve_scalar(text) if found is None else found
+    boolean = _OLD_BOOLEANS.get(text.lower())
+    return resolve_scalar(text) if boolean is None else boolean

@@ -80,20 +80,20 @@ class StoredSurvey:
             Remark(
                 ReportList.MORE,
                 "view",
-                f"permission {one.rule}",
+                f"permission {warning.rule}",
                 f"{flaw.where} {flaw.what}",
                 flaw.hint or _CORRECT,
                 "GET of the view",
             )
-            for one in await find_view_warnings(self.app)
-            if one.other is None and (flaw := one.describe())
+            for warning in await find_view_warnings(self.app)
+            if warning.other is None and (flaw := warning.describe())
         ]
 
     async def _check_schemas(self, db: str, properties: Sequence[Document]) -> list[Remark]:
         """Return the JSON schemas that cannot work, and the collections that name one."""
         places = {
-            f"schema {db}/{name_id(one['_id'])}": (db, one["_id"])
-            for one in await self._read(db, SCHEMA_STORE)
+            f"schema {db}/{name_id(schema['_id'])}": (db, schema["_id"])
+            for schema in await self._read(db, SCHEMA_STORE)
         }
         for document in properties:
             setting = document.get("jsonSchema")
@@ -113,15 +113,15 @@ class StoredSurvey:
         return remarks
 
     async def _read(self, db: str, collection: str, *, passwords: bool = False) -> list[Document]:
-        found = await read_documents(
+        documents = await read_documents(
             self.app, db, collection, limit=_MAX_READ + 1, passwords=passwords
         )
-        if len(found) > _MAX_READ:
+        if len(documents) > _MAX_READ:
             text = f"only the first {_MAX_READ} documents were compared"
             where, remedy = f"{db}.{collection}", "compare the others yourself"
             example = f"db.{collection}.find().skip({_MAX_READ})"
             self._cut.append(Remark(ReportList.LESS, "not-compared", where, text, remedy, example))
-        return list(found[:_MAX_READ])
+        return list(documents[:_MAX_READ])
 
 
 def check_rules(
@@ -213,8 +213,8 @@ def check_file_rules(rules: Sequence[Any]) -> FileRulesSurvey:
     named = [
         (f"fileAclAuthorizer.permissions[{number}]", rule) for number, rule in documents.items()
     ]
-    found = check_rules(named, Policy(), RuleOrigin.FILE)
-    return FileRulesSurvey(list(found), frozenset(unreadable))
+    differences = check_rules(named, Policy(), RuleOrigin.FILE)
+    return FileRulesSurvey(list(differences), frozenset(unreadable))
 
 
 def _narrows(document: Mapping[str, Any]) -> bool:
@@ -228,15 +228,15 @@ def _narrows(document: Mapping[str, Any]) -> bool:
 def check_people(people: Sequence[Document], rules: Sequence[Document]) -> Iterator[Remark]:
     """Yield the callers for whom the order of their roles decides."""
     roles_with_rules = {role for rule in rules for role in _list_roles(rule)}
-    found = [
+    affected = [
         name_id(person.get("_id"))
         for person in people
         if len(roles_with_rules.intersection(_list_roles(person))) > 1
     ]
-    if found:
+    if affected:
         option = "acl.first-role-wins"
         text = f"have several roles with rules: {option} keeps the order of the roles"
-        where = f"users {_name_some(found)}"
+        where = f"users {_name_some(affected)}"
         yield Remark(ReportList.KEPT, "roles", where, text, "", needs=option)
 
 

@@ -170,12 +170,12 @@ class DefinitionLimits(DataInterceptor):
             await self._check_binding(exchange, (db, collection), binding)
 
     async def _check_pipeline(
-        self, exchange: Exchange, own: CollectionName, stages: list[Any], place: str
+        self, exchange: Exchange, source: CollectionName, stages: list[Any], place: str
     ) -> None:
         # The collection itself is read with the row filters of the caller who runs the aggregation.
         read = {
-            (reference.db, reference.collection) for reference in find_references(stages, own[0])
-        } - {own}
+            (reference.db, reference.collection) for reference in find_references(stages, source[0])
+        } - {source}
         for joined in sorted(read):
             if not await self._may_read(exchange, joined):
                 raise SecurityViolation(
@@ -183,7 +183,7 @@ class DefinitionLimits(DataInterceptor):
                     "who may not read all of it",
                     hint=_HINT,
                 )
-        hidden = self._hidden({own, *read})
+        hidden = self._hidden({source, *read})
         if hidden and (name := find_named(stages, hidden)):
             raise _reject_name(f"{place}.stages", name)
 
@@ -288,9 +288,9 @@ class DefinitionLimits(DataInterceptor):
 
         The values of mounts with variables are known only from the request.
         """
-        own = Resource(ResourceType.COLLECTION, *namespace)
+        collection = Resource(ResourceType.COLLECTION, *namespace)
         paths = [
-            *find_paths(own, self._mongo.mongo_mounts, self._mongo.uri),
+            *find_paths(collection, self._mongo.mongo_mounts, self._mongo.uri),
             (*exchange.request.segments[:-1], namespace[1]),
         ]
         host = exchange.request.headers.get("host") or ""

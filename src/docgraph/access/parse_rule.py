@@ -84,14 +84,14 @@ class _Reader:
     ) -> None:
         self.flaws.append(Flaw(where, what, hint, *place))
 
-    def check_keys(self, document: Mapping[str, Any], known: Sequence[str], where: str) -> None:
+    def check_keys(self, document: Mapping[str, Any], keys: Sequence[str], where: str) -> None:
         for key in document:
             if len(self.flaws) >= MAX_FLAWS:
                 return
-            if key not in known and key[:1] != "_":
+            if key not in keys and key[:1] != "_":
                 near = find_nearest(key, (*_KEYS, *FLAGS, *FILTERS))  # it may be in the wrong level
                 place = "" if near in _KEYS else "mongo."
-                hint = f"did you mean {place}{near}?" if near else f"known are {', '.join(known)}"
+                hint = f"did you mean {place}{near}?" if near else f"known are {', '.join(keys)}"
                 self.flaw(f"{where}{key}", "is not a key of a permission", hint)
 
     def read_predicate(self, text: Any) -> Predicate | None:

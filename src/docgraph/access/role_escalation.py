@@ -66,7 +66,7 @@ class RolePlace:
 
 def holds_text(value: Any, text: str) -> bool:
     """Return whether the text occurs anywhere in a value, as a value or as a name."""
-    return any(one == text for one in walk(value, keys=True))
+    return any(part == text for part in walk(value, keys=True))
 
 
 _NAMELESS: Final = REMOVING | {"$rename", "$currentDate", "$inc"}
@@ -122,7 +122,7 @@ def keep_own_roles(
     if write.kind is not WriteKind.REPLACE:
         return write
     if len(write.documents) > 1:
-        if any(_is_own(one, account, users) and _has(one, place) for one in write.documents):
+        if any(_is_own(user, account, users) and _has(user, place) for user in write.documents):
             raise OwnRoles
         return write
     (document,) = write.documents

@@ -62,7 +62,9 @@ class RulesCheck(Initializer):
         for tie in islice(ties, _MAX_WARNINGS):
             emit(RulesTied(str(tie.rule), _name_some(tie.others)))
         warnings = await self._comparison.find_view_warnings(rules)
-        for warning in islice((one for one in warnings if one.other is None), _MAX_WARNINGS):
+        for warning in islice(
+            (warning for warning in warnings if warning.other is None), _MAX_WARNINGS
+        ):
             emit(ViewRefusedByRule(str(warning.rule), warning.view, warning.source))
 
 

@@ -142,7 +142,7 @@ class RuleBook:
     def _index(self, roles: tuple[str, ...], sets: list[RuleSet]) -> RuleIndex:
         selected = (rule for rule_set in sets for rule in rule_set.of_roles(roles))
         index = RuleIndex(
-            tuple(sorted(selected, key=lambda one: self.rank(one, roles), reverse=True))
+            tuple(sorted(selected, key=lambda rule: self.rank(rule, roles), reverse=True))
         )
         self.lists.put(roles, (sets, index))
         return index

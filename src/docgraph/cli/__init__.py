@@ -88,7 +88,7 @@ class _Commands(click.Group):
             return names
         for name in sorted(COMMANDS.keys() & set(added)):
             notice(f"the command {name!r} of a plugin can never be run: docgraph has its own")
-        return [*names, *(one for one in added if one not in COMMANDS)]
+        return [*names, *(name for name in added if name not in COMMANDS)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS:
@@ -115,11 +115,11 @@ class _Commands(click.Group):
         return name, command, rest
 
 
-def _suggest(word: str, known: Sequence[str]) -> str:
+def _suggest(word: str, commands: Sequence[str]) -> str:
     """Return the command that was probably meant, for the end of an error message."""
     from difflib import get_close_matches
 
-    matches = get_close_matches(word, known, n=1)
+    matches = get_close_matches(word, commands, n=1)
     return f" Did you mean '{matches[0]}'?" if matches else ""
 
 

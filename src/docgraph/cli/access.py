@@ -89,10 +89,13 @@ def matrix(sources: ConfigSources, users: tuple[str, ...], as_json: bool) -> Non
 
     async def load_rules(app: Docgraph) -> list[dict[str, Any]]:
         settings = app.plugins.values["configuration"]["graphql"]
-        apps = [one async for one in _apps(app, settings)]
-        rows = [(str(one.definition.id), row) for one in apps for row in cross(one)]
-        paths = {str(one.definition.id): f"{settings.uri}/{one.definition.uri}" for one in apps}
-        roles = {role for one in apps for role in one.visibility.all_roles}
+        apps = [compiled async for compiled in _apps(app, settings)]
+        rows = [(str(compiled.definition.id), row) for compiled in apps for row in cross(compiled)]
+        paths = {
+            str(compiled.definition.id): f"{settings.uri}/{compiled.definition.uri}"
+            for compiled in apps
+        }
+        roles = {role for compiled in apps for role in compiled.visibility.all_roles}
         roles |= await _find_callers(app, paths.values())
         table = await _add_calls(app, paths, list(_complete(rows, sorted(roles))))
         for user in users:  # what any of their roles may do

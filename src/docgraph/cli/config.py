@@ -71,8 +71,8 @@ def check(sources: ConfigSources, file: Path | None) -> None:
     with locating(tree):
         prepared = prepare(tree)
         require_allower(prepared)
-        found = check_parts(prepared)
-    warnings = [*prepared.config.warnings, *found]
+        part_warnings = check_parts(prepared)
+    warnings = [*prepared.config.warnings, *part_warnings]
     for warning in warnings:
         notice(f"warning: {warning}")
     notice(f"{file} works, with warnings" if warnings else f"{file} is fine")

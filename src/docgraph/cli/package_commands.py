@@ -20,9 +20,9 @@ class PackageGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command; one that names the package, if it is not installed."""
-        own, name = super().get_command(ctx, cmd_name), f"{self.name}.{cmd_name}"
-        if own is not None:
-            return own
+        registered, name = super().get_command(ctx, cmd_name), f"{self.name}.{cmd_name}"
+        if registered is not None:
+            return registered
         if name in list_parts(COMMANDS):
             command: click.Command = load_part(COMMANDS, name)
             return command

@@ -116,8 +116,8 @@ def _hang_up(terminal: ControllingTerminal, number: int, frame: FrameType | None
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
-    for one in _SIGNALS:
-        signal.signal(one, signal.SIG_IGN)  # no signal interrupts the cleanup
+    for signum in _SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)  # no signal interrupts the cleanup
     raise SystemExit(0)
 
 

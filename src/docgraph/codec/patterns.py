@@ -117,8 +117,8 @@ def _check_differences(text: str) -> None:
 def _explain(error: Exception) -> BadPattern:
     raw = error.args[0]
     reason = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else str(raw)
-    _, known, construct = reason.rpartition(": ")
-    construct = construct if known else ""
+    _, separator, construct = reason.rpartition(": ")
+    construct = construct if separator else ""
     advice = _ADVICE.get(construct)
     if advice is None and re.fullmatch(r"\\[1-9]", construct):
         advice = "backreferences are not known"

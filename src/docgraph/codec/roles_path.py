@@ -72,7 +72,7 @@ class RolesPath:
             return None
         if self._names_one and values and not isinstance(values[0], list):
             return None
-        flat = [role for one in values for role in (one if isinstance(one, list) else [one])]
+        flat = [role for node in values for role in (node if isinstance(node, list) else [node])]
         # Not `isinstance`: JavaScript code of the database is a subclass of str here, and no role.
         return tuple(dict.fromkeys(role for role in flat if type(role) is str))
 
@@ -90,7 +90,7 @@ def _find_property(query: JSONPath) -> str | None:
     first = query.segments[0] if query.segments else None
     if not isinstance(first, JSONPathChildSegment) or len(first.selectors) != 1:
         return None
-    if any(_selects(one) and "$" in str(one) for one in _selectors(query)):
+    if any(_selects(selector) and "$" in str(selector) for selector in _selectors(query)):
         return None  # a filter that reads the whole document
     (selector,) = first.selectors
     name = selector.name if isinstance(selector, NameSelector) else ""

@@ -174,7 +174,7 @@ class Delivery:
                     jobs.setdefault(shape, []).append(Prepared(record, visibility, receivers))
         await self._shape_all(jobs, is_live=only is None)
         prepared = [event for some in jobs.values() for event in some if event.result is not None]
-        prepared.sort(key=lambda one: one.record.position)
+        prepared.sort(key=lambda event: event.record.position)
         return prepared
 
     async def _group(
@@ -230,8 +230,8 @@ class Delivery:
             for channel in find_channels(some):  # it concerns all events: the stages cannot run
                 channel.fail(error)
             return
-        for one, result in zip(some, results, strict=True):
-            one.result = result
+        for event, result in zip(some, results, strict=True):
+            event.result = result
 
     async def _deliver_late(self, shape: EventShape, some: Sequence[Prepared]) -> None:
         await self._shape(shape, some)

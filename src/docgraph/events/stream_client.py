@@ -52,17 +52,17 @@ class SnapshotReader:
         """Whether the client took so long that the state may no longer be stored."""
         return monotonic() > self._end_by
 
-    async def open(self, known: str = "") -> str:
+    async def open(self, earlier: str = "") -> str:
         """Find the documents; return the token after which the events follow them.
 
-        It is not before the token `known`: events can arrive before the database reads at their
+        It is not before the token `earlier`: events can arrive before the database reads at their
         time, after an election or when it is busy.
         """
         end_by = monotonic() + _WAIT_SECONDS
         for pause in GrowingPauses(_FIRST_PAUSE, _LONGEST_PAUSE):
             await self._find_documents()
             token = read_token(build_token(self._time))
-            if token >= known:
+            if token >= earlier:
                 break
             if monotonic() > end_by:
                 raise StoreUnavailable("the database cannot be read at this time yet, try again")

@@ -218,15 +218,15 @@ class OperationStatistics:
 
     def load(self) -> list[OperationTally]:
         """Return the operations of all workers; it blocks."""
-        found: dict[_OperationKey, OperationTally] = {}
+        merged: dict[_OperationKey, OperationTally] = {}
         for path in sorted(self._directory.glob(f"{_FILES}*.json")):
             try:
                 at, tallies = msgspec.json.decode(path.read_bytes(), type=_Saved)
             except msgspec.DecodeError:
                 continue  # its worker writes it again
             if self._now() - at < 2 * WINDOW:  # else of a worker that has ended
-                _merge(found, tallies)
-        return list(found.values())
+                _merge(merged, tallies)
+        return list(merged.values())
 
     def _rotate(self) -> None:
         passed = self._now() - self._begun
@@ -241,12 +241,12 @@ class OperationStatistics:
         return self._current.setdefault(key, OperationTally(key[0], key[1]))
 
 
-def _merge(found: dict[_OperationKey, OperationTally], tallies: Iterable[OperationTally]) -> None:
+def _merge(merged: dict[_OperationKey, OperationTally], tallies: Iterable[OperationTally]) -> None:
     for tally in tallies:
         key = (tally.app, tally.operation, "" if tally.operation else tally.text)
-        counted = found.get(key)
+        counted = merged.get(key)
         if counted is None:
-            found[key] = tally
+            merged[key] = tally
         else:
             counted.merge(tally)
 
@@ -261,7 +261,7 @@ def _mask(text: str) -> tuple[str, str]:
 
 def strip_literals(query: str) -> str:
     """Return a query in one line, with `…` in place of each literal; names and variables remain."""
-    words = [one for one in _WORD.findall(query[:MAX_TEXT]) if one[0] != "#"]
+    words = [word for word in _WORD.findall(query[:MAX_TEXT]) if word[0] != "#"]
     shown: list[str] = []
     definitions: list[bool] = []  # for each open parenthesis: variables are defined in it
     is_default = False

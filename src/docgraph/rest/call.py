@@ -261,11 +261,11 @@ class RestCall:
         return self._build_answer(encode(content, self.parameters.json_mode), headers, status)
 
     async def answer_found(
-        self, content: Document, found: list[Document], headers: list[tuple[str, str]]
+        self, content: Document, documents: list[Document], headers: list[tuple[str, str]]
     ) -> Body:
         """Return a JSON body that contains one of the found documents."""
         mode = self.parameters.json_mode
-        text = await encode_found(content, found, mode, self.request.offload)
+        text = await encode_found(content, documents, mode, self.request.offload)
         return self._build_answer(text, headers)
 
     def _build_answer(

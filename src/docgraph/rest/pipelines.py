@@ -135,11 +135,11 @@ def _inspect_uri(uri: Any, seen: set[str], place: str, kind: str) -> Iterator[Fl
         seen.add(uri)
 
 
-def inspect_keys(entry: Document, known: Sequence[str], place: str) -> Iterator[Flaw]:
+def inspect_keys(entry: Document, keys: Sequence[str], place: str) -> Iterator[Flaw]:
     """Return the unknown keys; a key that begins with `_` may belong to a newer version."""
     for key in entry:
-        if key not in known and not (key.startswith("_") and key[1:].isidentifier()):
-            yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(known)}")
+        if key not in keys and not (key.startswith("_") and key[1:].isidentifier()):
+            yield Flaw(f"{place}.{key}", "is not known", f"known are {', '.join(keys)}")
 
 
 def inspect_stages(

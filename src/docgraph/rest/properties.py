@@ -56,8 +56,8 @@ def check_properties(
                     f"the property {name} of a collection is not supported",
                     hint=_UNSUPPORTED[name],
                 )
-    found = _inspect(as_meant(to_stored(properties)), db, policy, of_collection)
-    flaws = list(islice(found, MAX_FLAWS))
+    all_flaws = _inspect(as_meant(to_stored(properties)), db, policy, of_collection)
+    flaws = list(islice(all_flaws, MAX_FLAWS))
     if not flaws:
         return
     first = flaws[0]

@@ -172,10 +172,10 @@ def _sort_here(nodes: Iterable[_Node]) -> list[_Node]:
     return order
 
 
-def _spread(order: list[_Node], root: _Node, own: dict[_Node, int]) -> list[int]:
+def _spread(order: list[_Node], root: _Node, own_costs: dict[_Node, int]) -> list[int]:
     """Return the highest cost of a value at each depth; the last one is for all depths below."""
     parts = {node: _find_parts(node) for node in order}
-    current, costs = own, list[int]()
+    current, costs = own_costs, list[int]()
     while len(costs) < _MAX_DEPTH:
         total = dict[_Node, int]()
         for node in order:
@@ -204,7 +204,7 @@ class _Graph:
         self._known: dict[int, _Node] = {}
         self._pending: list[tuple[_Place, _Node]] = []
         self.has_alternatives = self.has_names = False
-        places = [_Place(one, address, _Draft(one)) for address, one in others.items()]
+        places = [_Place(other, address, _Draft(other)) for address, other in others.items()]
         root = _Place(schema, "", _Draft(schema))
         for place in (root, *places):
             self._places[place.base] = place
@@ -314,16 +314,16 @@ class _Graph:
     def _follow(self, place: _Place, reference: str, keyword: str) -> list[_Node]:
         """Return the possible targets of a reference."""
         address, fragment = urldefrag(urljoin(place.base, reference))
-        found = self._places.get(f"{address}#{fragment}".removesuffix("#"))
-        if found is None and fragment.startswith("/"):
-            found = _descend(self._places.get(address), fragment)
-        if found is None and address.startswith(_META):
+        referenced = self._places.get(f"{address}#{fragment}".removesuffix("#"))
+        if referenced is None and fragment.startswith("/"):
+            referenced = _descend(self._places.get(address), fragment)
+        if referenced is None and address.startswith(_META):
             return [self._inner]
-        if found is None:
+        if referenced is None:
             raise CostError(f"the reference {reference} cannot be followed")
         name = "True" if keyword == "$recursiveRef" else fragment
         dynamic = [] if keyword == "$ref" else self._dynamic.get(name, [])
-        return [self._get(target) for target in (found, *dynamic)]
+        return [self._get(target) for target in (referenced, *dynamic)]
 
 
 def _descend(place: _Place | None, pointer: str) -> _Place | None:

@@ -104,7 +104,7 @@ def _find_keyword(draft: str) -> str | None:
     scheme, separator, name = draft.removesuffix("#").partition("://")
     if scheme.lower() not in ("http", "https"):
         return None
-    spellings = (f"{one}{separator}{name}" for one in ("http", "https"))
+    spellings = (f"{protocol}{separator}{name}" for protocol in ("http", "https"))
     return next((_DRAFTS[spelling] for spelling in spellings if spelling in _DRAFTS), None)
 
 

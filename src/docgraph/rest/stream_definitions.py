@@ -122,7 +122,7 @@ def _compile(entry: Mapping[str, Any]) -> StreamDefinition:
         str(entry["uri"]),
         stages,
         constant=tuple(
-            dict(one) for one in conditions if not has_key(one, stages.vocabulary.operators)
+            dict(match) for match in conditions if not has_key(match, stages.vocabulary.operators)
         ),
         snapshot=None if snapshot is None else _compile_snapshot(snapshot),
         before=entry.get("before") is True,

@@ -281,10 +281,10 @@ def find_program(mode: JsonMode) -> NativeProgram | None:
 
 
 async def encode_found(
-    content: Any, found: list[Document], mode: JsonMode, offload: Offload
+    content: Any, documents: list[Document], mode: JsonMode, offload: Offload
 ) -> bytes:
     """Return the JSON of a value made from found documents; large ones are encoded in a thread."""
-    if isinstance(found, LargePortion):
+    if isinstance(documents, LargePortion):
         text: bytes = await offload(encode, content, mode)
         return text
     return encode(content, mode)

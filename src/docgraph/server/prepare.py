@@ -106,9 +106,9 @@ def find_plugins(
     return discover(builtin, Path(peek(tree, Core).plugins_directory))
 
 
-def sections_of(found: Sequence[FoundPlugin]) -> dict[str, type[Section]]:
+def sections_of(plugins: Sequence[FoundPlugin]) -> dict[str, type[Section]]:
     """Return every section: ours, and those that plugins declare."""
-    declared = {plugin.name: plugin.section for plugin in found if plugin.name not in SECTIONS}
+    declared = {plugin.name: plugin.section for plugin in plugins if plugin.name not in SECTIONS}
     return {**SECTIONS, **declared}
 
 

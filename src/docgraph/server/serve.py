@@ -143,13 +143,13 @@ def hide_error(
 
 
 def render_refusal(
-    error: DocgraphError, exchange: Exchange, own: Body | None = None, console: str | None = None
+    error: DocgraphError, exchange: Exchange, given: Body | None = None, console: str | None = None
 ) -> Body:
-    """Return the response to a rejected request; `own` is the body in the service's format.
+    """Return the response to a rejected request; `given` is the body in the service's format.
 
     `console` is the path of the page in which people can do what was tried.
     """
-    body = build_error_body(error) if own is None else own
+    body = build_error_body(error) if given is None else given
     if body.media_type == MEDIA_TYPE or not is_navigation(exchange.request):
         return body
     return build_refusal_page(error, exchange, body, console)

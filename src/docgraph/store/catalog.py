@@ -74,18 +74,18 @@ class Catalog:
         if cached is not None and cached[0] > time.monotonic() and not fresh:
             return cached[1]
         check_namespace(db, collection)
-        found = await _run(
+        existing = await _run(
             self._commands,
             db,
             "listCollections",
             partial(find_collection, self._client, *key),
             deadline,
         )
-        if found is None:
+        if existing is None:
             self._known.pop(key)
             return None
-        self._known.put(key, (time.monotonic() + self._ttl, found))
-        return found
+        self._known.put(key, (time.monotonic() + self._ttl, existing))
+        return existing
 
     def forget(self, db: str, collection: str, id: bytes | None) -> None:
         """Remove a dropped collection from the cache of all workers, if this one still has it."""

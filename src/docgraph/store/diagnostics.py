@@ -110,10 +110,10 @@ async def diagnose_rights(
         granted = {right.purpose for right in more if right not in missing}
         unreadable = sorted({right.purpose for right in more} - granted)
         state = CheckState.WRONG if fault.is_serious or unreadable else CheckState.ADVICE
-        found = (
+        finding = (
             f"no collection of {unreadable[0]} can be read" if unreadable else "some are missing"
         )
-        return Diagnosis("rights", state, found, fault.hint, fault.places)
+        return Diagnosis("rights", state, finding, fault.hint, fault.places)
     return Diagnosis("rights", CheckState.OK, "nothing is missing")
 
 
@@ -158,19 +158,19 @@ def _check_fast_path(store: Store) -> Diagnosis:
 
 async def _check_connections(store: Store, workers: int) -> Diagnosis:
     needed = store.count_connections(workers)
-    found = f"up to {needed or 'any number'} by {workers} worker{'s' if workers != 1 else ''}"
-    found = f"{found}, {workers * find_pool_size(store.stream_client)} of them for change streams"
+    text = f"up to {needed or 'any number'} by {workers} worker{'s' if workers != 1 else ''}"
+    text = f"{text}, {workers * find_pool_size(store.stream_client)} of them for change streams"
     free = await store.count_free_connections()
     if free is None:
         advice = "grant serverStatus (role clusterMonitor) to have it compared with the database"
-        return Diagnosis("connections", CheckState.OK, found, advice)
-    found = f"{found}; the database allows {free}"
+        return Diagnosis("connections", CheckState.OK, text, advice)
+    text = f"{text}; the database allows {free}"
     if free >= needed > 0:
-        return Diagnosis("connections", CheckState.OK, found)
+        return Diagnosis("connections", CheckState.OK, text)
     return Diagnosis(
         "connections",
         CheckState.ADVICE,
-        found,
+        text,
         "lower events.max-cursors, mclient.max-pool-size or core.workers, or raise "
         "net.maxIncomingConnections of the database",
     )

@@ -92,7 +92,7 @@ def _spread(filter_: Filter) -> dict[str, Any]:
         elif isinstance(inner, Mapping) and inner and _COMPARISONS.issuperset(inner):
             spread[key] = inner
         elif isinstance(inner, Mapping) and not any(name.startswith("$") for name in inner):
-            spread |= {f"{key}.{name}": one for name, one in inner.items()}
+            spread |= {f"{key}.{name}": condition for name, condition in inner.items()}
         else:
             spread[key] = value
     return spread

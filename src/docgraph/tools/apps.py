@@ -74,13 +74,13 @@ def compile_definition(document: Document, bench: Docgraph, settings: Graphql) -
 
 def choose_definition(documents: Iterable[Document], uri: str) -> Document:
     """Return the definition with that URI or `_id`; raise `NotFound` with the known ones."""
-    wanted, known = normalise_uri(uri), []
+    wanted, uris = normalise_uri(uri), []
     for document in documents:
         decoded = decode_definition(document)
         if wanted in (decoded.uri, str(decoded.id)):
             return document
-        known.append(decoded.uri)
-    hint = f"there are: {', '.join(sorted(known)[:_MAX_NAMED])}" if known else None
+        uris.append(decoded.uri)
+    hint = f"there are: {', '.join(sorted(uris)[:_MAX_NAMED])}" if uris else None
     raise NotFound(f"there is no app {uri!r}", hint=hint)
 
 
@@ -102,7 +102,7 @@ def find_leaking_uses(app: App, roles: Iterable[str]) -> list[HiddenUse]:
     """Return the mappings by which such a caller could learn about a hidden field."""
     visible = find_visible_parts(app, roles)
     uses = find_hidden_uses(app.schema, app.mappings, app.visibility)
-    return [one for one in uses if one.is_leak(visible)]
+    return [use for use in uses if use.is_leak(visible)]
 
 
 def build_value_check(app: App, declared: GraphQLOutputType) -> Callable[[Any], bool]:
@@ -137,7 +137,7 @@ def build_query(mapping: QueryMapping, scope: Scope) -> BuiltQuery:
     relation = analyse(mapping)
     if relation.joins and not relation.is_per_parent and relation.rest is not None:
         parent = scope.parent or {}
-        keys = {one.target: {"$in": one.list_keys(parent)[:1]} for one in relation.joins}
+        keys = {join.target: {"$in": join.list_keys(parent)[:1]} for join in relation.joins}
         rest = relation.rest.render(scope)
         filter: Any = {"$and": [keys, rest]} if rest else keys
     else:

@@ -144,22 +144,22 @@ def read_definition(directory: Path) -> Document | None:
     """
     if not (directory / SCHEMA_FILE).is_file():
         parts = (directory / f"{part}{suffix}" for part in (APP, MAPPINGS) for suffix in SUFFIXES)
-        if (alone := next((one for one in parts if one.exists()), None)) is not None:
+        if (alone := next((path for path in parts if path.exists()), None)) is not None:
             raise StartupError(
                 f"{alone} is there without {SCHEMA_FILE}",
                 hint="choose another directory; nothing was changed",
             )
         return None
-    found = read_directory(directory)
-    if found.flaw is not None:
-        raise StartupError(f"{directory}: {found.flaw}", hint="nothing was changed")
+    definition = read_directory(directory)
+    if definition.flaw is not None:
+        raise StartupError(f"{directory}: {definition.flaw}", hint="nothing was changed")
     is_apart = any((directory / f"{MAPPINGS}{suffix}").is_file() for suffix in SUFFIXES)
-    if found.document.get(MAPPINGS) and not is_apart:
+    if definition.document.get(MAPPINGS) and not is_apart:
         raise StartupError(
             f"{directory}: the mappings are in the file of the app",
             hint=f"move them to {MAPPINGS}.yml; nothing was changed",
         )
-    return found.document
+    return definition.document
 
 
 def read_yaml(text: str, file: str) -> ConfigNode | None:

@@ -69,7 +69,7 @@ S = TypeVar("S", bound=Section)
 def list_mounted_databases(prepared: LoadedConfiguration) -> list[str]:
     """Return the databases that the REST API serves; `*` means all."""
     mounts = prepared.config.get(Mongo).mongo_mounts
-    return sorted({one.what.strip("/").split("/")[0] for one in mounts})
+    return sorted({mount.what.strip("/").split("/")[0] for mount in mounts})
 
 
 def list_file_rules(prepared: LoadedConfiguration) -> Sequence[dict[str, Any]]:
@@ -80,8 +80,8 @@ def list_file_rules(prepared: LoadedConfiguration) -> Sequence[dict[str, Any]]:
 
 def find_section(app: Docgraph, kind: type[S]) -> S:
     """Return a section of the configuration."""
-    found: S = app.plugins.values["configuration"][kind.section_name]
-    return found
+    section: S = app.plugins.values["configuration"][kind.section_name]
+    return section
 
 
 def find_policy(app: Docgraph) -> Policy:
@@ -93,8 +93,8 @@ def parse_rule(
     document: Mapping[str, Any], origin: RuleOrigin, policy: Policy | None = None
 ) -> Rule | list[str]:
     """Return the rule, or the flaws for which it is not used."""
-    found = read_rule(document, origin, Knowledge(frozenset(BUILT_IN), policy or Policy()))
-    return found if isinstance(found, Rule) else [describe_flaw(flaw) for flaw in found]
+    parsed = read_rule(document, origin, Knowledge(frozenset(BUILT_IN), policy or Policy()))
+    return parsed if isinstance(parsed, Rule) else [describe_flaw(flaw) for flaw in parsed]
 
 
 def build_stored_app(document: Document, settings: Graphql, policy: Policy) -> App:

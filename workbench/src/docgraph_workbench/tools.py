@@ -69,8 +69,8 @@ class AdviseTool:
             report = await advise(access.store, access.settings, apps, scope)
         report.advice += broken
         content = await access.run(report.as_dict)
-        for one in content["indexes"]:
-            one["path"] = access.find_path((one["db"], one["collection"]))
+        for index in content["indexes"]:
+            index["path"] = access.find_path((index["db"], index["collection"]))
         return content
 
     async def _may_read(self, exchange: Exchange, app: App) -> bool:
@@ -132,14 +132,14 @@ class InferTool:
         if existing is not None:
             names = KnownNames(existing.name_collections(db), existing.name_nested())
         async with self._turn:
-            found = await infer(access.store, scope, names)
-        told = {**found.model.describe(), "notes": found.notes}
+            inferred = await infer(access.store, scope, names)
+        told = {**inferred.model.describe(), "notes": inferred.notes}
         if draft is not None and existing is not None:
-            return told | await access.run(lambda: _merge(draft, existing, found))
+            return told | await access.run(lambda: _merge(draft, existing, inferred))
         app = build_app(name_app(db), db)
         is_text = wanted.texts is not False
         schema, mappings = await access.run(
-            lambda: (found.schema, found.render_mappings() if is_text else found.mappings)
+            lambda: (inferred.schema, inferred.render_mappings() if is_text else inferred.mappings)
         )
         return {"definition": {**app, "schema": schema, "mappings": mappings}, **told}
 
@@ -151,10 +151,11 @@ class InferTool:
         if self._access.is_root(exchange):
             databases = await Inventory(store).list_databases(exchange.deadline)
         collections = [
-            {"name": one.name, "kind": one.kind, "documents": count} for one, count in measured
+            {"name": listed.name, "kind": listed.kind, "documents": count}
+            for listed, count in measured
         ]
-        found = {"databases": databases, "collections": collections, "notes": notes}
-        return {"db": scope.db, **found}
+        content = {"databases": databases, "collections": collections, "notes": notes}
+        return {"db": scope.db, **content}
 
     def _scope(self, exchange: Exchange, wanted: ToolArguments, db: str) -> SurveyScope:
         access, is_root = self._access, self._access.is_root(exchange)
@@ -184,9 +185,9 @@ def _read_draft(draft: Draft) -> Existing:
     return read_existing(schema, mappings if isinstance(mappings, Mapping) else {})
 
 
-def _merge(draft: Draft, existing: Existing, found: Inferred) -> dict[str, Any]:
+def _merge(draft: Draft, existing: Existing, inferred: Inferred) -> dict[str, Any]:
     """Return schema and mappings with what is new; the author's lines stay as they are."""
-    merged = merge(existing, found.model)
+    merged = merge(existing, inferred.model)
     try:
         text = draft.sources.get("mappings", "")
         mappings = add_entries(text, merged.mappings, _MAPPINGS) if text.strip() else None
@@ -196,5 +197,5 @@ def _merge(draft: Draft, existing: Existing, found: Inferred) -> dict[str, Any]:
         whole = merge_entries(existing.mappings, merged.mappings)
         mappings = render_block(to_json(whole, JsonMode.STANDARD))
     definition = {"schema": merged.schema, "mappings": mappings}
-    notes = [*found.notes, *merged.notes]
+    notes = [*inferred.notes, *merged.notes]
     return {"definition": definition, "added": merged.added, "notes": notes}

@@ -70,10 +70,10 @@ def _begins(prefixes: frozenset[Segments], path: Segments) -> bool:
     return any(path[:length] in prefixes for length in range(len(path) + 1))
 
 
-def _intersect(one: frozenset[str] | None, two: frozenset[str] | None) -> frozenset[str] | None:
-    if one is None or two is None:
-        return two if one is None else one
-    return one & two
+def _intersect(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
+    if left is None or right is None:
+        return right if left is None else left
+    return left & right
 
 
 EVERYWHERE: Final = Reach()
@@ -106,11 +106,11 @@ def find_parameter(view: RequestView, name: str) -> Text | None:
     return pick_one(view.request.query.get_list(name))
 
 
-def pick_one(found: Sequence[str]) -> Text | None:
+def pick_one(values: Sequence[str]) -> Text | None:
     """Return the single value of something repeatable; raises `Repeated` for different ones."""
-    if len(set(found)) > 1:
+    if len(set(values)) > 1:
         raise Repeated("several values")
-    return Text(found[0]) if found else None
+    return Text(values[0]) if values else None
 
 
 def _find_user(view: RequestView) -> str:
@@ -295,8 +295,8 @@ class FunctionScope:
         if head in _CLOSED:
             raise ValueError(f"@{head} cannot be used inside a permission")
         if head not in self.variables:
-            known = ", ".join(f"@{name}" for name in sorted(self.variables - _CLOSED))
-            raise ValueError(f"unknown variable @{head} (known: {known}; write @@… for a text)")
+            names = ", ".join(f"@{name}" for name in sorted(self.variables - _CLOSED))
+            raise ValueError(f"unknown variable @{head} (known: {names}; write @@… for a text)")
         self.used.add(text)
         if head == "qparams":
             return _read_parameter(text)
@@ -329,8 +329,8 @@ class FunctionArguments:
 
     def text(self, name: str, default: str | None = None) -> str | None:
         """Return the single text of a fixed parameter."""
-        found = self.texts.get(name)
-        return found[0] if found else default
+        values = self.texts.get(name)
+        return values[0] if values else default
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,16 +51,16 @@ class PathTemplate:
         count = len(self._parts)
         if len(segments) <= count if self._has_rest else len(segments) != count:
             return None
-        found: dict[str, str] = {}
+        matched: dict[str, str] = {}
         for part, name, segment in zip(self._parts, self._names, segments, strict=False):
             if name is None:
                 if part != segment:
                     return None
-            elif found.setdefault(name, segment) != segment:
+            elif matched.setdefault(name, segment) != segment:
                 return None
         if self._has_rest:
-            found[_REST] = "/".join(segments[count:])
-        return found
+            matched[_REST] = "/".join(segments[count:])
+        return matched
 
 
 def parse_template(text: str) -> PathTemplate:
@@ -139,9 +139,9 @@ def _build_template(arguments: FunctionArguments) -> Test:
 
     def test(view: RequestView) -> bool:
         for template in templates:
-            found = template.match(view.segments)
-            if found is not None:
-                view.bind(found)
+            matched = template.match(view.segments)
+            if matched is not None:
+                view.bind(matched)
                 return True
         return False
 

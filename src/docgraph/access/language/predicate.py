@@ -120,8 +120,8 @@ def _find_reach(node: Node) -> tuple[Reach, bool]:
         case All(parts):
             return _narrow(parts)
         case AnyOf(parts):
-            found = [_find_reach(part) for part in parts]
-            return reduce(or_, (one for one, _ in found)), all(plain for _, plain in found)
+            reaches = [_find_reach(part) for part in parts]
+            return reduce(or_, (reach for reach, _ in reaches)), all(plain for _, plain in reaches)
         case PredicateCall():
             word = VOCABULARY[node.name]
             reach = word.reach(bind_arguments(node, word.parameters, place_in_order))
@@ -140,8 +140,8 @@ def _narrow(parts: tuple[Node, ...]) -> tuple[Reach, bool]:
 
 def _suggest(name: str) -> str:
     near = get_close_matches(name, VOCABULARY, 1)
-    known = ", ".join(sorted(VOCABULARY))
-    return f"; did you mean {near[0]}?" if near else f" (known: {known})"
+    names = ", ".join(sorted(VOCABULARY))
+    return f"; did you mean {near[0]}?" if near else f" (known: {names})"
 
 
 @dataclass(frozen=True, slots=True)

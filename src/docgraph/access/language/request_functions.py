@@ -66,7 +66,7 @@ def _build_in(arguments: FunctionArguments) -> Test:
 
     def test(view: RequestView) -> bool:
         wanted = value(view)
-        return is_any_equal([wanted], [item for one in array for item in items_of(one(view))])
+        return is_any_equal([wanted], [item for entry in array for item in items_of(entry(view))])
 
     return test
 
@@ -76,10 +76,10 @@ def _build_contains(arguments: FunctionArguments) -> Test:
 
     def test(view: RequestView) -> bool:
         container = value(view)
-        searched = [item for one in wanted for item in items_of(one(view))]
+        searched = [item for sought in wanted for item in items_of(sought(view))]
         if isinstance(container, list):
             return is_any_equal(container, searched)
-        return any([_is_part(one, container) for one in searched])
+        return any([_is_part(item, container) for item in searched])
 
     return test
 

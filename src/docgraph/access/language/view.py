@@ -112,12 +112,12 @@ class RequestView:
             raise NoValue("the length is not announced")
         return int(announced)
 
-    def bind(self, found: Mapping[str, str]) -> None:
+    def bind(self, parts: Mapping[str, str]) -> None:
         """Store parts of the path or of other texts, for `${…}` further to the right.
 
         The last segment of a document's path is the id that the service looks up, with its type.
         """
-        for name, text in found.items():
+        for name, text in parts.items():
             self.bound[name] = self.find_id() if self._is_id(text) else Text(text)
 
     def get_bound(self, name: str) -> Any:

@@ -199,13 +199,13 @@ class DatabaseRealm(Authenticator):
 
     async def verify(self, user: str, password: str) -> Account | None:
         """Return the account, or None; an unknown user and a wrong password take the same time."""
-        found = await self._find(user)
-        stored = found.password if found is not None else None
+        credentials = await self._find(user)
+        stored = credentials.password if credentials is not None else None
         is_right = await self.passwords.verify(user, password, stored)
-        if not is_right or found is None:
+        if not is_right or credentials is None:
             return None
-        self._rehashing.offer(found, password)
-        return found.account
+        self._rehashing.offer(credentials, password)
+        return credentials.account
 
     async def find(self, user: str) -> Account | None:
         """Return the current account without checking a password, for renewing a token."""

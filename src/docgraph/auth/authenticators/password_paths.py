@@ -69,13 +69,13 @@ def find_passwords(write: Write, resource: Resource, names: Properties) -> list[
 
 
 def put_passwords(
-    write: Write, found: Sequence[NewPassword], stored: Sequence[Document], names: Properties
+    write: Write, passwords: Sequence[NewPassword], stored: Sequence[Document], names: Properties
 ) -> Write:
     """Return the write with these properties in place of the passwords."""
     if write.update is not None:
-        return replace(write, update=_put_in_operators(write.update, found, stored, names))
+        return replace(write, update=_put_in_operators(write.update, passwords, stored, names))
     documents = list(write.documents)
-    for password, properties in zip(found, stored, strict=True):
+    for password, properties in zip(passwords, stored, strict=True):
         documents[password.index] = {**documents[password.index], **properties}
     return replace(write, documents=tuple(documents))
 

@@ -106,7 +106,7 @@ class PasswordHasher(_OnUsers):
         # Each write has its own salts, and reuses them in a retry of its transaction.
         transaction = transaction_of(exchange)
         kept = {} if transaction is None else transaction.kept
-        stored = [await self._prepare(one, kept, id(exchange)) for one in passwords]
+        stored = [await self._prepare(password, kept, id(exchange)) for password in passwords]
         for document in write.documents:
             given = document.get(names.password)
             self.realm.passwords.record(given if isinstance(given, Hashed) else None)

@@ -240,7 +240,7 @@ class ApiKeyService(kinds.Service):
         owner = None if keys.root_role in account.roles else account
         if not name and method == "POST":
             return await _make(mechanism, exchange, account, owner)
-        if not name:
+        if not name and method != "DELETE":
             page = await keys.list_page(owner, query.get("after") or "")
             following = {"next": page[-1]["_id"]} if len(page) == PAGE else {}
             return _render(200, {"keys": list(map(keys.describe, page)), **following})

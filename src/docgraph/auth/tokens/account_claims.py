@@ -52,7 +52,7 @@ class PropertyNames:
         """Return whether tokens contain the value at that path, or something below it."""
         if path[0] in ALWAYS_CARRIED:
             return True
-        return any(one[: len(path)] == path[: len(one)] for one in self._paths)
+        return any(carried[: len(path)] == path[: len(carried)] for carried in self._paths)
 
 
 def build_claims(
@@ -107,26 +107,26 @@ def restore(verified: Verified, text: str) -> Verified:
 
 
 def _restore(
-    account: Account, own: Mapping[str, Any], text: str, made_at: float | None
+    account: Account, carried: Mapping[str, Any], text: str, made_at: float | None
 ) -> TokenAccount:
-    claims, kind = account.properties, own.get("kind")
+    claims, kind = account.properties, carried.get("kind")
     plain = {name: value for name, value in claims.items() if name not in _RESERVED}
     plain |= {"sub": account.name, "roles": list(account.roles)}
     if kind in _ID_OF_KIND:
         plain.setdefault(_ID_OF_KIND[kind], account.name)
-    hidden = own.get("properties")
+    hidden = carried.get("properties")
     if isinstance(hidden, Mapping):
         plain.update(hidden)
     issued_at = float(claims.get("iat", 0))
     # A token of a foreign login without an end is not renewed.
-    otherwise = claims.get("exp", 0) if own.get("kind") == "jwt" else None
+    otherwise = claims.get("exp", 0) if carried.get("kind") == "jwt" else None
     return TokenAccount(
         account.name,
         account.roles,
         read_properties(plain),
         kind if isinstance(kind, str) else account.kind,
         account.expires_at,
-        _read_number(own.get(_LOGIN_END, otherwise), None),
+        _read_number(carried.get(_LOGIN_END, otherwise), None),
         token_id=str(claims.get("jti", "")),
         token_issued_at=issued_at,
         token_expires_at=float(claims.get("exp", 0)),

@@ -83,10 +83,10 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 
     async def read_all(rules: RuleCollection) -> list[dict[str, Any]]:
         book: RuleBook = rules.app.plugins.values["acl-rules"]
-        stored = [_summarise(one, book.knowledge, as_json) for one in await rules.read_all()]
-        written = [one for one in await book.find_all() if one.source is RuleOrigin.FILE]
+        stored = [_summarise(rule, book.knowledge, as_json) for rule in await rules.read_all()]
+        written = [rule for rule in await book.find_all() if rule.source is RuleOrigin.FILE]
         written.sort(key=lambda rule: rule.rank, reverse=True)
-        rows = [*stored, *(_summarise_file(one, as_json) for one in written)]
+        rows = [*stored, *(_summarise_file(rule, as_json) for rule in written)]
         return sorted(rows, key=_order)  # of equal ones, those of the database first
 
     rows = _run(sources, read_all)
@@ -173,12 +173,12 @@ def check(sources: ConfigSources, predicate: str | None, file: Path | None, as_j
         rule = {"roles": ["any"], "predicate": predicate}
         rows = [_render_flaws(predicate, find_rule_warnings(rule, knowledge))]
     elif file is not None:
-        found = load_rules(file)
+        file_rules = load_rules(file)
         rows = [
-            _render_flaws(_name(one, place), find_rule_warnings(one, knowledge))
-            for place, one in enumerate(found)
+            _render_flaws(_name(rule, place), find_rule_warnings(rule, knowledge))
+            for place, rule in enumerate(file_rules)
         ]
-        rows = _add_ties(rows, find_ties(compile_rules(found, knowledge), choice))
+        rows = _add_ties(rows, find_ties(compile_rules(file_rules, knowledge), choice))
     else:
         rows = _run(sources, check_stored)
     if as_json:

@@ -101,9 +101,9 @@ def rule_id_of(definition: Document) -> str:
     return f"{_PREFIX}{definition['_id']!s}"
 
 
-def is_plain(found: Document) -> bool:
+def is_plain(rule: Document) -> bool:
     """Return whether the rule only opens a path: replacing it loses no conditions."""
-    return found.keys() <= _OURS and bool(_ADDRESS.fullmatch(str(found.get("predicate"))))
+    return rule.keys() <= _OURS and bool(_ADDRESS.fullmatch(str(rule.get("predicate"))))
 
 
 @dataclass(frozen=True, slots=True)

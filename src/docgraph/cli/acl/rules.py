@@ -196,7 +196,7 @@ async def find_missing_indexes(rules: RuleCollection) -> Sequence[DataFinding]:
     stored = [
         rule for rule in await values["acl-rules"].find_all() if rule.source is RuleOrigin.DATABASE
     ]
-    filtered = [one for one in stored if one.conditions.has_filters]
+    filtered = [rule for rule in stored if rule.conditions.has_filters]
     mongo = values["configuration"].get(Mongo.section_name) or Mongo()
     try:
         places = [place async for place in _find_places(rules, filtered, mongo)]
@@ -217,7 +217,7 @@ async def _find_places(
         for namespace in rule.conditions.read_filters:
             db, _, collection = namespace.partition(".")
             yield db, collection
-    if not any(one.conditions.read_filter or one.conditions.write_filter for one in filtered):
+    if not any(rule.conditions.read_filter or rule.conditions.write_filter for rule in filtered):
         return
     generations = rules.app.plugins.values["generations"]
     catalog = Catalog(rules.app.store, generations, ttl=0.0)

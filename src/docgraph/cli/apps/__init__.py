@@ -220,7 +220,7 @@ def _read_definitions(paths: Sequence[str]) -> list[Document]:
                 f"{definition.name}: {definition.flaw or 'has no _id'}",
                 hint="run `docgraph apps check` for details",
             )
-    return [without_etag(one.document) for one in definitions]
+    return [without_etag(definition.document) for definition in definitions]
 
 
 @apps.command("list")

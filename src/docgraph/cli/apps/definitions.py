@@ -79,11 +79,13 @@ def check_paths(
 
 def check_found(
     prepared: LoadedConfiguration,
-    found: Sequence[FoundDefinition],
+    definitions: Sequence[FoundDefinition],
     examined: dict[str, Examination] | None = None,
 ) -> list[Checked]:
     """Check definitions that were already read; `examined` gets their compiled parts."""
-    return list(_find_collisions([_check(prepared, definition, examined) for definition in found]))
+    return list(
+        _find_collisions([_check(prepared, definition, examined) for definition in definitions])
+    )
 
 
 def read_paths(paths: Sequence[Path]) -> list[FoundDefinition]:
@@ -111,7 +113,7 @@ async def resolve_all_questions(
     checked: Sequence[Checked], store: Store, settings: Graphql
 ) -> list[Checked]:
     """Return the checks with the answers of the database."""
-    reports = await resolve_reports([one.report for one in checked], store, settings)
+    reports = await resolve_reports([app.report for app in checked], store, settings)
     return [replace(app, report=report) for app, report in zip(checked, reports, strict=True)]
 
 
@@ -122,9 +124,9 @@ async def add_view_warnings(checked: Sequence[Checked], app: Docgraph) -> list[C
     mongo = sections.get(Mongo.section_name) or Mongo()
     base = parse_path(sections[Graphql.section_name].uri.encode())
     apps = {
-        one.name: (*base, *parse_path(decode_definition(one.document).uri.encode()))
-        for one in checked
-        if not one.errors
+        check.name: (*base, *parse_path(decode_definition(check.document).uri.encode()))
+        for check in checked
+        if not check.errors
     }
 
     async def read_apps() -> dict[Segments, set[str]]:
@@ -137,17 +139,17 @@ async def add_view_warnings(checked: Sequence[Checked], app: Docgraph) -> list[C
     rules = await values["acl-rules"].find_all()
     warnings = await find_view_warnings(rules, app.store, mongo, read_apps)
     return [
-        replace(one, report=replace(one.report, warnings=(*one.warnings, *added)))
-        for one in checked
+        replace(check, report=replace(check.report, warnings=(*check.warnings, *added)))
+        for check in checked
         for added in [
-            [_describe_view(view) for view in warnings if apps.get(one.name) in view.apps]
+            [_describe_view(view) for view in warnings if apps.get(check.name) in view.apps]
         ]
     ]
 
 
-def _describe_view(found: ViewWarning) -> Finding:
-    flaw = found.describe()
-    return Finding("mappings", f"{flaw.where} of the rule {found.rule} {flaw.what}", flaw.hint)
+def _describe_view(warning: ViewWarning) -> Finding:
+    flaw = warning.describe()
+    return Finding("mappings", f"{flaw.where} of the rule {warning.rule} {flaw.what}", flaw.hint)
 
 
 def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:
@@ -157,13 +159,15 @@ def resolve_offline(checked: Sequence[Checked]) -> list[Checked]:
 
 def _check(
     prepared: LoadedConfiguration,
-    found: FoundDefinition,
+    definition: FoundDefinition,
     examined: dict[str, Examination] | None,
 ) -> Checked:
-    if found.flaw is not None:
-        return Checked(found.name, report=Report((found.flaw,)))
-    report = require_id(inspect_document(prepared, found.document, examined), found.document)
-    return Checked(found.name, found.document, report)
+    if definition.flaw is not None:
+        return Checked(definition.name, report=Report((definition.flaw,)))
+    report = require_id(
+        inspect_document(prepared, definition.document, examined), definition.document
+    )
+    return Checked(definition.name, definition.document, report)
 
 
 def find_variables(prepared: LoadedConfiguration) -> frozenset[str]:
@@ -208,7 +212,7 @@ def _find_collisions(checked: Sequence[Checked]) -> Iterator[Checked]:
 def report(checked: Sequence[Checked], *, as_json: bool, advised: Advised | None = None) -> None:
     """Print every finding with its location and what to do; in JSON also the advice."""
     if as_json:
-        print_table([_as_row(one, advised) for one in checked], as_json=True)
+        print_table([_as_row(app, advised) for app in checked], as_json=True)
         return
     for app in checked:
         for kind, findings in (("error", app.errors), ("warning", app.warnings)):
@@ -268,9 +272,9 @@ def find_changes(
     stored: Sequence[Document], wanted: Sequence[Document], *, json_mode: str, prune: bool
 ) -> list[Change]:
     """Return a change for each app, by id; with `prune`, those only stored are removed."""
-    before = {_key(one): one for one in stored}
-    after = {_key(one): one for one in wanted}
-    changes = [find_change(before.get(key, {}), one, json_mode) for key, one in after.items()]
+    before = {_key(app): app for app in stored}
+    after = {_key(app): app for app in wanted}
+    changes = [find_change(before.get(key, {}), app, json_mode) for key, app in after.items()]
     for key, document in before.items():
         if key not in after:
             changes.append(build_deletion(document, is_wanted=prune))

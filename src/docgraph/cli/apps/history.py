@@ -78,15 +78,15 @@ async def compare_versions(
 ) -> list[Change]:
     """Return the changes from one version to another, or to the stored definition."""
     versions = await _read_versions(bench, app)
-    one = _choose(versions, app, former)
-    before = _read_definition(one)
+    version = _choose(versions, app, former)
+    before = _read_definition(version)
     if latter is None:
-        after = without_etag(await bench.find(one.app) or {})
+        after = without_etag(await bench.find(version.app) or {})
         label = ""
     else:
         after = _read_definition(_choose(versions, app, latter))
         label = f" (version {latter})"
-    return [_compare(bench, one, before, after, (f" (version {former})", label))]
+    return [_compare(bench, version, before, after, (f" (version {former})", label))]
 
 
 def _compare(

@@ -102,11 +102,11 @@ class Definitions:
 
         await ensure_index(self.app.store, self.settings)
         claims = set[str]().union(*map(claims_of, documents))
-        await self.delete(one for one in gone if claims & claims_of(one))
+        await self.delete(definition for definition in gone if claims & claims_of(definition))
         await self.write(Write(WriteKind.REPLACE, documents, upsert=True))
         for document in documents:
             notice(f"stored {document['_id']!s}")
-        await self.delete(one for one in gone if not claims & claims_of(one))
+        await self.delete(definition for definition in gone if not claims & claims_of(definition))
 
     async def delete(self, documents: Iterable[Document]) -> None:
         """Delete stored definitions, and report it."""

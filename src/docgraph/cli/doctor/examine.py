@@ -191,7 +191,7 @@ async def _check_apps(app: Docgraph, prepared: LoadedConfiguration) -> Diagnosis
     stored = await Definitions(app, settings).read_all()
     checked = await asyncio.to_thread(check_stored, prepared, stored)
     resolved = await resolve_all_questions(checked, app.store, settings)
-    invalid = [f"{one.name}: {one.errors[0]}" for one in resolved if one.errors]
+    invalid = [f"{check.name}: {check.errors[0]}" for check in resolved if check.errors]
     if not invalid:
         return Diagnosis("apps", CheckState.OK, f"{len(stored)} stored, none is invalid")
     return Diagnosis(

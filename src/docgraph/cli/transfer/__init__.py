@@ -60,7 +60,11 @@ def export(sources: ConfigSources, directory: Path, yes: bool, databases: tuple[
         for part, documents in parts:
             if documents:
                 writer.write_documents(part.file, documents)
-    rows = [{"part": part.name, "documents": len(found)} for part, found in (apps, *parts) if found]
+    rows = [
+        {"part": part.name, "documents": len(documents)}
+        for part, documents in (apps, *parts)
+        if documents
+    ]
     print_table(rows, as_json=False, if_empty="there is nothing to export")
 
 

@@ -170,9 +170,9 @@ class Directory:
         for name in sorted(manifest.keys() - _KNOWN):
             yield f"{self.path / MANIFEST}: {name} is not known here"
         with _explaining_errors(self.path):
-            unknown = [one for one in self.path.iterdir() if one.name not in _OWN]
+            unknown = [path for path in self.path.iterdir() if path.name not in _OWN]
             for kind in filter(lambda kind: (self.path / kind).is_dir(), _BY_DATABASE):
-                unknown += [one for one in (self.path / kind).iterdir() if one.suffix != ".json"]
+                unknown += [path for path in (self.path / kind).iterdir() if path.suffix != ".json"]
         for path in sorted(unknown):
             if not path.name.startswith("."):
                 yield f"{path}: not imported: it is not known here"

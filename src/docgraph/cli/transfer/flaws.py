@@ -65,10 +65,10 @@ class Flaws:
         checked = await self.check_apps(definitions)
         return [f"{app.name}: {error}" for app in checked for error in app.errors]
 
-    async def check_apps(self, found: Sequence[FoundDefinition]) -> list[Checked]:
+    async def check_apps(self, definitions: Sequence[FoundDefinition]) -> list[Checked]:
         """Return the definitions, each with what is wrong with it here."""
         # In a thread: the driver has work to do meanwhile.
-        checked = await asyncio.to_thread(check_found, self._prepared, found)
+        checked = await asyncio.to_thread(check_found, self._prepared, definitions)
         return await resolve_all_questions(
             checked, self._app.store, self._prepared.config.get(Graphql)
         )
@@ -152,16 +152,16 @@ class Flaws:
 
     async def _find_in_schemas(self, parts: ReadParts) -> AsyncIterator[ImportFlaw]:
         """Yield JSON schemas that could not be stored, not even together with the others."""
-        found = [
+        imported = [
             (part, as_meant(to_stored(as_written(document))))
             for part, documents in parts
             for document in (documents if part.collection == SCHEMA_STORE else ())
         ]
-        coming = {address_of(part.db, one["_id"]): one for part, one in found}
+        coming = {address_of(part.db, document["_id"]): document for part, document in imported}
         values = self._app.plugins.values
         lane = open_lane(values["blocking"])
         schemas = Schemas(self._app.store, values["generations"], lane, ttl=0)
-        for part, document in found:
+        for part, document in imported:
             try:
                 await schemas.compile(identify_schema(document, part.db), coming)
             except DocgraphError as error:

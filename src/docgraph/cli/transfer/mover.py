@@ -113,7 +113,7 @@ class Mover:
 
     async def compare(self, part: Part, wanted: Sequence[Document]) -> ImportChanges:
         """Return what importing these documents would change."""
-        stored = {identify(one): one for one in await self.read(part)}
+        stored = {identify(document): document for document in await self.read(part)}
         changes = ImportChanges(part)
         for document in wanted:
             stored_document = stored.get(identify(document))
@@ -168,7 +168,7 @@ class Mover:
         """Return documents that are as they were compared: not every writer updates the ETag."""
         if not changes.changed:
             return []
-        stored = {identify(one): one for one in await self.read(changes.part)}
+        stored = {identify(document): document for document in await self.read(changes.part)}
         untouched = []
         for before, document in changes.changed:
             now = stored.get(identify(before))

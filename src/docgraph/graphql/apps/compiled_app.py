@@ -95,7 +95,7 @@ class App:
         with self._lock:
             variant = self.kept_variant(mode)
             if variant is None:
-                schema = extend_base(self.document, mode, assume_valid=True)
+                schema = extend_base(self.document, mode)
                 schema = declare_live(schema, is_declared=bool(self.definition.live))
                 _store_enums(schema, self.enums)
                 variant = self._variants[mode] = replace(self, schema=schema, mode=mode)

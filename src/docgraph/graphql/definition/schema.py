@@ -107,7 +107,6 @@ def find_schema_errors(schema: GraphQLSchema) -> list[GraphQLError]:
         context.validate_root_types()
         context.validate_directives()
         context.validate_types()
-    schema._validation_errors = context.errors  # otherwise every query would validate it again
     return context.errors
 
 
@@ -241,18 +240,17 @@ def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> G
     return schema
 
 
-def extend_base(
-    document: DocumentNode, mode: JsonMode, *, assume_valid: bool = False
-) -> GraphQLSchema:
-    """Build the schema of the predeclared part in that mode and these definitions."""
+def extend_base(document: DocumentNode, mode: JsonMode) -> GraphQLSchema:
+    """Build the schema of the predeclared part in that mode and these definitions.
+
+    graphql-core takes it for valid: `find_schema_errors` checks it once, and no query again.
+    """
     base = _PLAIN_BASE if mode is JsonMode.GRAPHQL_PLAIN else _BASE
     extended = extend_schema(base, document, assume_valid=True)
     schema = copy(base) if extended is base else extended  # with no definitions it is the base
     replace_standard(schema)
     query = schema.type_map.get("Query")
     schema.query_type = query if isinstance(query, GraphQLObjectType) else None
-    schema.assume_valid = assume_valid
-    schema._validation_errors = [] if assume_valid else None
     return schema
 
 

@@ -113,7 +113,7 @@ def build_visible_schema(
     view = _View(schema, hidden, follows)
     definitions = [_cut(node, view) for node in document.definitions]
     kept = tuple(node for node in definitions if node is not None)
-    visible = extend_base(DocumentNode(definitions=kept), mode, assume_valid=True)
+    visible = extend_base(DocumentNode(definitions=kept), mode)
     _apply_defaults(visible, schema)
     return visible
 

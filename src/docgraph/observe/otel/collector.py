@@ -48,12 +48,12 @@ def find_address(options: Otel, signal: str) -> str:
 def build_resource(options: Otel, instance: bytes, version: str) -> Resource:
     """Return the OpenTelemetry resource; its id is that of the `instance`, in all processes."""
     given = OTELResourceDetector().detect().attributes
-    own = {
+    identity = {
         SERVICE_NAME: "docgraph",
         SERVICE_VERSION: version,
         SERVICE_INSTANCE_ID: str(UUID(bytes=instance[:16], version=4)),
     }
-    attributes = {name: text for name, text in own.items() if name not in given}
+    attributes = {name: text for name, text in identity.items() if name not in given}
     if options.service_name is not None:
         attributes[SERVICE_NAME] = options.service_name
     return Resource.create(attributes)

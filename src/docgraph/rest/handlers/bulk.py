@@ -190,9 +190,9 @@ def _render(
 
 
 def _finish(call: RestCall, results: list[Document], result: WriteResult, etag: ObjectId) -> Answer:
-    created = (one for one in results if one["httpStatus"] == _CREATED)
-    content = _render_counts(result, [one["link"] for one in created if "link" in one])
-    failed = [one for one in results if one["httpStatus"] >= _FAILED]
+    created = (entry for entry in results if entry["httpStatus"] == _CREATED)
+    content = _render_counts(result, [entry["link"] for entry in created if "link" in entry])
+    failed = [entry for entry in results if entry["httpStatus"] >= _FAILED]
     if failed:
         content["errors"] = failed
     content["results"] = results
@@ -298,14 +298,14 @@ async def _find_etags(
         )
 
     wanted = {key_of(document["_id"]): document["_id"] for document in documents}
-    found = await find({"$in": list(wanted.values())}, len(wanted))
-    stored = {key_of(document["_id"]): document.get(ETAG) for document in found}
+    matching = await find({"$in": list(wanted.values())}, len(wanted))
+    stored = {key_of(document["_id"]): document.get(ETAG) for document in matching}
     if not stored.keys() <= wanted.keys():
         # Equal to the database, and not the same: numbers of other types, texts by a collation.
-        equal = {equality_key(document["_id"]): document.get(ETAG) for document in found}
+        equal = {equality_key(document["_id"]): document.get(ETAG) for document in matching}
         missing = {key: id for key, id in wanted.items() if key not in stored}
         same = {key: equality_key(id) for key, id in missing.items()}
-        stored |= {key: equal[one] for key, one in same.items() if one in equal}
+        stored |= {key: equal[equality] for key, equality in same.items() if equality in equal}
         texts = [key for key, id in missing.items() if key not in stored and isinstance(id, str)]
         for key in texts[:_MAX_ALIKE]:
             if alike := await find({"$eq": wanted[key]}, 1):

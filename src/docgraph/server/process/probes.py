@@ -179,7 +179,7 @@ def parse_request(head: bytes) -> _Request:
     """Parse the head of a request, without the empty line at its end; strictly, without a body."""
     line, *lines = head.split(b"\r\n")
     matched = _LINE.fullmatch(line)
-    fields = [_FIELD.fullmatch(one) for one in lines]
+    fields = [_FIELD.fullmatch(field_line) for field_line in lines]
     if matched is None or None in fields:
         raise _Rejected(400, "this is not a request of HTTP/1.1")
     names = [field[1].lower() for field in fields if field is not None]
@@ -269,7 +269,7 @@ class ProbeServer:
                     self._advance(key.data)
             self.state.check()
             now = time.monotonic()
-            for visitor in [one for one in self._visitors if one.deadline <= now]:
+            for visitor in [visitor for visitor in self._visitors if visitor.deadline <= now]:
                 self._drop(visitor)
 
     def _wake(self) -> None:

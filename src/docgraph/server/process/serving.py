@@ -77,8 +77,8 @@ class Stop:
     def on_signals(self, *signals: signal.Signals) -> None:
         """Let these signals request the stop."""
         loop = asyncio.get_running_loop()
-        for one in signals:
-            loop.add_signal_handler(one, self.request, one.name)
+        for stop_signal in signals:
+            loop.add_signal_handler(stop_signal, self.request, stop_signal.name)
 
 
 class HttpServer:

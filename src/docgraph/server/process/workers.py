@@ -137,9 +137,11 @@ class Supervisor:
                     self._forward_reload()
                     if self._health is not None:
                         self._health.ready = self._find_ready()
-                    if not self._is_serving and all(one.is_ready for one in self._workers):
+                    if not self._is_serving and all(worker.is_ready for worker in self._workers):
                         self._is_serving = True
-                        on_ready(next((one.missing for one in self._workers if one.missing), ""))
+                        on_ready(
+                            next((worker.missing for worker in self._workers if worker.missing), "")
+                        )
                     # Workers that are being replaced do not count for the watchdog.
                     if self._watchdog is not None and self._is_serving:
                         pulses = self._forker.pulses
@@ -160,12 +162,14 @@ class Supervisor:
         wakeup_w.setblocking(False)
         signals = (signal.SIGTERM, signal.SIGINT)
         before = {
-            one: signal.signal(one, lambda number, _: self._signals.append(signal.Signals(number)))
-            for one in signals
+            signum: signal.signal(
+                signum, lambda number, _: self._signals.append(signal.Signals(number))
+            )
+            for signum in signals
         }
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_hangup)
-        for one in (signal.SIGUSR1, signal.SIGUSR2):
-            before[one] = signal.signal(one, lambda number, _: self._others.add(number))
+        for signum in (signal.SIGUSR1, signal.SIGUSR2):
+            before[signum] = signal.signal(signum, lambda number, _: self._others.add(number))
         previous = signal.set_wakeup_fd(wakeup_w.fileno(), warn_on_full_buffer=False)
         try:
             yield wakeup_r

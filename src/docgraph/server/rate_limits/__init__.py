@@ -123,7 +123,7 @@ class RequestRateLimit:
             limit, share = answers[0] if len(answers) == 1 else min(answers, key=_rank)
             exchange.headers.extend(
                 [
-                    ("RateLimit-Policy", ", ".join(one.policy for one, _ in answers)),
+                    ("RateLimit-Policy", ", ".join(limit.policy for limit, _ in answers)),
                     ("RateLimit", limit.render_share(share)),
                 ]
             )

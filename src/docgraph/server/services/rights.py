@@ -82,8 +82,10 @@ class OwnRights(Service):
         for prefix in reached:
             if (service_at := self._dry_run.find_service(prefix)) is not None:
                 services.add(service_at.name)
-            below = (one for at, one in self._dry_run.services if at[: len(prefix)] == prefix)
-            services |= {one.name for one in below}
+            below = (
+                service for at, service in self._dry_run.services if at[: len(prefix)] == prefix
+            )
+            services |= {service.name for service in below}
         content = {
             "user": account.name if account else None,
             "roles": list(account.roles) if account else [],

@@ -33,7 +33,7 @@ READ_PREFERENCES: Final = tuple(_PREFERENCES)
 
 
 def choose_preference(
-    consistency: Consistency, default: ServerMode, known: TopologyDescription
+    consistency: Consistency, default: ServerMode, topology: TopologyDescription
 ) -> ServerMode:
     """Return the servers to read from; raise `QueryError` if there can be none."""
     if consistency.preference is not None:
@@ -49,7 +49,7 @@ def choose_preference(
             )
         return ReadPreference.PRIMARY
     is_asked = consistency.preference is not None
-    if preference == ReadPreference.SECONDARY and _lacks_secondary(known, is_asked):
+    if preference == ReadPreference.SECONDARY and _lacks_secondary(topology, is_asked):
         raise QueryError(
             "there is no secondary to read from",
             hint="readPreference=secondaryPreferred reads from the primary then",
@@ -71,11 +71,11 @@ def _lacks_secondary(topology: TopologyDescription, is_asked: bool) -> bool:
     ) and not topology.has_readable_server(ReadPreference.SECONDARY)
 
 
-def choose_concern(concern: WriteConcern, known: TopologyDescription) -> pymongo.WriteConcern:
+def choose_concern(concern: WriteConcern, topology: TopologyDescription) -> pymongo.WriteConcern:
     """Return the write concern for the driver; raise `QueryError` if there are too few servers."""
     if isinstance(concern.servers, int):
         # Servers outside of a replica set report no members; then the database decides.
-        servers = known.server_descriptions().values()
+        servers = topology.server_descriptions().values()
         members = {host for server in servers for host in server.all_hosts}
         if members and concern.servers > len(members):
             raise QueryError(

@@ -209,10 +209,10 @@ _LATER_REASONS: Final[tuple[tuple[str, str, str], ...]] = (
 
 
 def find_reason(
-    known: TopologyDescription, contact: ConnectionStatus, *, was_there: bool = False
+    topology: TopologyDescription, contact: ConnectionStatus, *, was_there: bool = False
 ) -> tuple[str, str] | None:
     """Return why no server accepts writes, and what to do; None during the first check."""
-    servers = known.server_descriptions()
+    servers = topology.server_descriptions()
     errors = {str(server.error) for server in servers.values() if server.error is not None}
     if errors:
         asked = [f"{host}:{port}" for host, port in servers]

@@ -123,8 +123,8 @@ def parse_denial(text: str) -> Right | None:
 def render_missing(missing: Iterable[Missing]) -> Iterator[str]:
     """Return a line for each place: what is missing there, and its purpose."""
     by_place: dict[str, list[Missing]] = {}
-    for one in missing:
-        by_place.setdefault(one.right.place, []).append(one)
+    for lacking in missing:
+        by_place.setdefault(lacking.right.place, []).append(lacking)
     for place, group in by_place.items():
         actions = dict.fromkeys(action for lacking in group for action in lacking.actions)
         purposes = dict.fromkeys(lacking.right.purpose for lacking in group)
@@ -154,15 +154,15 @@ def _choose_roles(actions: set[str]) -> Iterator[str]:
 
 def merge_rights(rights: Iterable[Right], more: Iterable[Right]) -> tuple[Right, ...]:
     """Return these rights and those of `more` that they do not contain."""
-    known = tuple(rights)
-    named = {(right.db, right.collection, action) for right in known for action in right.actions}
+    given = tuple(rights)
+    named = {(right.db, right.collection, action) for right in given for action in right.actions}
     added = []
     for right in more:
         place = right.db, right.collection
         new = tuple(action for action in right.actions if (*place, action) not in named)
         if new:
             added.append(replace(right, actions=new))
-    return (*known, *added)
+    return (*given, *added)
 
 
 def _quote(text: str) -> str:

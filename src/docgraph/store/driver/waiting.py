@@ -129,13 +129,13 @@ class Election:
         self._clock = clock
         self._since: float | None = None
 
-    def is_awaited(self, known: TopologyDescription) -> bool:
+    def is_awaited(self, topology: TopologyDescription) -> bool:
         """Return whether a set has members and no primary, and no request has waited in vain yet.
 
         Call it often: it measures the time from the first call that finds no primary.
         """
-        is_leaderless = known.topology_type == TOPOLOGY_TYPE.ReplicaSetNoPrimary
-        members = known.server_descriptions().values()
+        is_leaderless = topology.topology_type == TOPOLOGY_TYPE.ReplicaSetNoPrimary
+        members = topology.server_descriptions().values()
         if not is_leaderless or all(member.server_type != _SECONDARY for member in members):
             self._since = None
             return False

@@ -170,7 +170,7 @@ def _compute(
     for key, value in body.items():
         path, below = f"{prefix}{key}", ExpressionPath(place, key)
         name = path.partition(".")[0]
-        if isinstance(value, Mapping) and value and not any(one[:1] == "$" for one in value):
+        if isinstance(value, Mapping) and value and not any(field[:1] == "$" for field in value):
             inner = _compute(analysis, value, scope, below, f"{path}.")
         elif isinstance(value, Mapping) and _is_of_find(value):
             _walk_filter(analysis, value, below)
@@ -179,10 +179,10 @@ def _compute(
             inner = {name: _compute_below(analysis, path, value, scope, below)}
         else:
             inner = {name: analysis.measure(value, scope, 1, below)}
-        for one, size in inner.items():
+        for first_step, size in inner.items():
             analysis.keep(size.built, below)
-            earlier = computed.get(one)
-            computed[one] = size if earlier is None else _merge(earlier, size)
+            earlier = computed.get(first_step)
+            computed[first_step] = size if earlier is None else _merge(earlier, size)
     return computed
 
 

@@ -218,7 +218,7 @@ _ROUND: Final = _bound(lambda a, *_: (-2 * _largest(a) - 1, 2 * _largest(a) + 1)
 
 NUMBERS: Final[Mapping[str, SizeRule]] = {
     "add": _bound(
-        lambda *n: (sum(one.low for one in n), sum(one.high for one in n)), allows_dates=True
+        lambda *n: (sum(term.low for term in n), sum(term.high for term in n)), allows_dates=True
     ),
     "subtract": _bound(lambda a, b: (a.low - b.high, a.high - b.low), allows_dates=True),
     "multiply": _bound(_multiply),

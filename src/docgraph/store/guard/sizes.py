@@ -341,15 +341,15 @@ def _measure_container(value: Any, supplied: bool) -> Size:
     level: list[Any] = [value]
     while level:
         below: list[Any] = []
-        for one in level:
-            if isinstance(one, Mapping):
-                bytes += sum(len(key) + ELEMENT for key in one)
-                below += one.values()
-            elif isinstance(one, list | tuple):
-                bytes += len(one) * ELEMENT
-                below += one
+        for node in level:
+            if isinstance(node, Mapping):
+                bytes += sum(len(key) + ELEMENT for key in node)
+                below += node.values()
+            elif isinstance(node, list | tuple):
+                bytes += len(node) * ELEMENT
+                below += node
             else:
-                size = measure_constant(one, supplied=supplied, trusted=False)
+                size = measure_constant(node, supplied=supplied, trusted=False)
                 bytes, low, high = (
                     bytes + size.bytes.constant,
                     min(low, size.low),

@@ -74,7 +74,7 @@ class Access:
     @cached_property
     def names(self) -> frozenset[str]:
         """All names of `$arg` and `$ifarg`."""
-        return frozenset[str]().union(*(one.names for one in self.mapping.templates))
+        return frozenset[str]().union(*(template.names for template in self.mapping.templates))
 
     def is_given(self, name: str) -> bool:
         """Return whether every request has a value for this name: not an optional argument."""
@@ -126,8 +126,8 @@ def find_spots(source: Any, path: str = "", operator: str = "$eq") -> Iterator[S
     """Yield all spots of a template."""
     if isinstance(source, list):
         inner = SORT if operator == SORT else "$eq"
-        for one in source:
-            yield from find_spots(one, path, inner)
+        for element in source:
+            yield from find_spots(element, path, inner)
     for key, value in source.items() if isinstance(source, Mapping) else ():
         if key == "$arg":
             has_default = isinstance(value, list) and bool(value)
@@ -147,19 +147,21 @@ def find_spots(source: Any, path: str = "", operator: str = "$eq") -> Iterator[S
 
 def find_groups(access: Access) -> list[tuple[str, ...]]:
     """Return the names that optional parts depend on, those of one part together."""
-    groups = [group for one in access.mapping.templates for group in _find_optional(one.source)]
+    groups = [
+        group for template in access.mapping.templates for group in _find_optional(template.source)
+    ]
     sort = access.mapping.sort if isinstance(access.mapping, QueryMapping) else None
     if sort is not None:
         spots = find_spots(sort.source, operator=SORT)
         groups += [(spot.name,) for spot in spots if spot.has_default]
-    open_groups = (tuple(one for one in names if not access.is_given(one)) for names in groups)
+    open_groups = (tuple(name for name in names if not access.is_given(name)) for names in groups)
     return list(dict.fromkeys(names for names in open_groups if names))
 
 
 def _find_optional(source: Any) -> Iterator[tuple[str, ...]]:
     if isinstance(source, list):
-        for one in source:
-            yield from _find_optional(one)
+        for element in source:
+            yield from _find_optional(element)
     for key, value in source.items() if isinstance(source, Mapping) else ():
         if key == OPTIONAL and isinstance(value, list) and value:
             yield tuple(value[0]) if isinstance(value[0], list) else (str(value[0]),)
@@ -169,14 +171,14 @@ def _find_optional(source: Any) -> Iterator[tuple[str, ...]]:
 def find_paths(source: Any, path: str = "") -> Iterator[str]:
     """Yield the properties that a filter or a sort names, also as a template."""
     if isinstance(source, list):
-        for one in source:
-            yield from find_paths(one, path)
+        for element in source:
+            yield from find_paths(element, path)
     for key, value in source.items() if isinstance(source, Mapping) else ():
         if key.startswith("$"):
             if isinstance(value, list | Mapping) and key not in ("$arg", "$fk", "$in", "$eq"):
                 yield from find_paths(value, path)
         else:
-            here = f"{path}.{key}" if path else key
-            yield here
-            if isinstance(value, Mapping) and any(one in _LOGICAL for one in value):
-                yield from find_paths(value, here)
+            key_path = f"{path}.{key}" if path else key
+            yield key_path
+            if isinstance(value, Mapping) and any(operator in _LOGICAL for operator in value):
+                yield from find_paths(value, key_path)

@@ -86,26 +86,28 @@ class AdviceReport:
     @property
     def is_serious(self) -> bool:
         """Whether anything is more than a note."""
-        return any(one.is_serious for one in self.advice)
+        return any(finding.is_serious for finding in self.advice)
 
     def find(self, app: str) -> list[Advice]:
         """Return the findings on an app, or on collections as a whole."""
-        return [one for one in order_advice(self.advice) if one.app in ("", app)]
+        return [finding for finding in order_advice(self.advice) if finding.app in ("", app)]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report, ready for JSON."""
         return {
             "apps": list(self.apps),
             "collections": self.collections,
-            "findings": [one.as_dict() for one in order_advice(self.advice)],
-            "indexes": [one.as_dict() for one in self.indexes],
+            "findings": [finding.as_dict() for finding in order_advice(self.advice)],
+            "indexes": [index.as_dict() for index in self.indexes],
         }
 
 
 def order_advice(advice: Sequence[Advice]) -> list[Advice]:
     """Return the worst first, with the findings of each app together."""
     weights = list(Weight)
-    return sorted(advice, key=lambda one: (weights.index(one.weight), one.app, one.where))
+    return sorted(
+        advice, key=lambda finding: (weights.index(finding.weight), finding.app, finding.where)
+    )
 
 
 def advise_broken(app: str, error: DocgraphError) -> Advice:

@@ -91,7 +91,7 @@ class _Adviser:
     report: AdviceReport = field(init=False)
 
     def __post_init__(self) -> None:
-        self.report = AdviceReport([str(one.definition.id) for one in self.apps])
+        self.report = AdviceReport([str(app.definition.id) for app in self.apps])
         self._budget = Budget(self.scope.seconds)
         self._sampling = Budget(self.scope.seconds * _SAMPLING_SHARE)
         self._accesses = [access for app in self.apps for access in find_accesses(app)]
@@ -104,7 +104,8 @@ class _Adviser:
         serving = Serving(self.store, self.settings.default_limit)
         questions = await self.scope.run(lambda: list(self._find_questions()))
         plausible = await self.scope.run(lambda: list(filter(self._is_plausible, questions)))
-        plausible.sort(key=lambda one: bool(one.options))  # queries that are always sent come first
+        # Queries that are always sent come first.
+        plausible.sort(key=lambda question: bool(question.options))
         unserved = await self._find_unserved(serving, plausible)
         await self._combine([*unserved, *find_unserved_rows(self.scope.rows, self._samples)])
         await self.scope.run(self._compare)
@@ -117,7 +118,9 @@ class _Adviser:
         """Collect the findings on the row filters alone."""
         await self._inspect_data()
         # All other advice on collections concerns apps.
-        self.report.advice = [one for one in self.report.advice if one.kind == "not-looked-at"]
+        self.report.advice = [
+            finding for finding in self.report.advice if finding.kind == "not-looked-at"
+        ]
         await self._combine(list(find_unserved_rows(self.scope.rows, self._samples)))
 
     async def _combine(self, unserved: Sequence[Unserved]) -> None:
@@ -129,7 +132,7 @@ class _Adviser:
         self.report.advice += advice
 
     async def _inspect_data(self) -> None:
-        rows = () if self.apps else (one.place for one in self.scope.rows)
+        rows = () if self.apps else (row.place for row in self.scope.rows)
         places = list(dict.fromkeys((*_find_places(self._accesses), *rows)))
         self.report.collections = len(places)
         listed: dict[str, dict[str, Listed] | None] = {}
@@ -138,23 +141,23 @@ class _Adviser:
             if db not in listed:
                 listed[db] = await self._list(db)
             if self._budget.left <= 0:
-                self._record_left(".".join(one) for one in places[number:])
+                self._record_left(".".join(skipped) for skipped in places[number:])
                 return
             self.scope.on_progress(number, len(places), ".".join(place))
             names = listed[db]
-            known = Listed(place[1]) if names is None else names.get(place[1])
+            listing = Listed(place[1]) if names is None else names.get(place[1])
             holdings = self._holdings.get(place, [])
             sample = await inspect_values(
                 self.store,
                 place,
-                known,
+                listing,
                 sample=self.scope.sample,
                 deadline=self._sampling.share(len(places) - number),
                 hold=partial(_hold, holdings),
                 run=self.scope.run,
             )
             self._samples[place] = sample
-            self._add([one async for one in self._check_values(sample)])
+            self._add([finding async for finding in self._check_values(sample)])
             if (
                 sample.base is not None
                 and sample.base not in places
@@ -168,12 +171,14 @@ class _Adviser:
 
     async def _list(self, db: str) -> dict[str, Listed] | None:
         try:
-            found = await Inventory(self.store).list_collections(db, Deadline.after_ms(_LIST_MS))
+            collections = await Inventory(self.store).list_collections(
+                db, Deadline.after_ms(_LIST_MS)
+            )
         except StoreUnavailable:
             raise
         except DocgraphError:
             return None  # each collection reports whether it can be read
-        return {one.name: one for one in found}
+        return {collection.name: collection for collection in collections}
 
     async def _check_values(self, sample: CollectionSample) -> Any:
         if sample.listed is None and await self.store.stats.exists(*sample.place) is not None:
@@ -210,14 +215,14 @@ class _Adviser:
 
     def _find_questions(self) -> Iterator[PlannedQuery]:
         for access in self._accesses:
-            for one in find_questions(access, self._guess):
-                if isinstance(one, PlannedQuery):
-                    yield self._follow_view(one)
+            for question in find_questions(access, self._guess):
+                if isinstance(question, PlannedQuery):
+                    yield self._follow_view(question)
                     continue
-                what = f"its query could not be made up: {one.message}"
+                what = f"its query could not be made up: {question.message}"
                 place = ".".join(access.place)
-                found = (Weight.NOTE, "not-looked-at", what, access.app_id, access.where)
-                self._add([Advice(*found, collection=place)])
+                note = (Weight.NOTE, "not-looked-at", what, access.app_id, access.where)
+                self._add([Advice(*note, collection=place)])
 
     def _follow_view(self, question: PlannedQuery) -> PlannedQuery:
         """Return the query that the database makes of one on a view: on its source."""
@@ -225,10 +230,14 @@ class _Adviser:
             sample = self._samples.get(question.place)
             if sample is None or sample.listed is None or sample.base not in self._samples:
                 break
-            own = [stage["$match"] for stage in sample.listed.stages if "$match" in stage]
-            joined = {"$and": [*own, question.filter]} if question.filter else {"$and": own}
+            conditions = [stage["$match"] for stage in sample.listed.stages if "$match" in stage]
+            joined = (
+                {"$and": [*conditions, question.filter]}
+                if question.filter
+                else {"$and": conditions}
+            )
             question = replace(
-                question, place=sample.base, filter=joined if own else question.filter
+                question, place=sample.base, filter=joined if conditions else question.filter
             )
         return question
 
@@ -236,7 +245,7 @@ class _Adviser:
         """Return whether all properties of the query occur in the sample."""
         sample = self._samples.get(question.place)
         paths = (*find_paths(question.filter), *question.sort)
-        return sample is None or not any(is_unseen(one, sample) for one in paths)
+        return sample is None or not any(is_unseen(path, sample) for path in paths)
 
     async def _find_unserved(
         self, serving: Serving, questions: Sequence[PlannedQuery]
@@ -250,28 +259,28 @@ class _Adviser:
         told: set[Hashable] = set()
         left: list[PlannedQuery] = []
         spent: Counter[CollectionName] = Counter()
-        share = self._budget.left * 1000 / max(1, len({one.place for one in questions}))
-        queue = deque((one, share) for one in questions)
+        share = self._budget.left * 1000 / max(1, len({question.place for question in questions}))
+        queue = deque((question, share) for question in questions)
         while queue:
-            one, most = queue.popleft()
-            sample = self._samples.get(one.place)
-            if sample is None or one.place in refused:
+            question, most = queue.popleft()
+            sample = self._samples.get(question.place)
+            if sample is None or question.place in refused:
                 continue
             if not (sample.is_indexed or sample.is_series):
                 continue  # queries on it cannot be compared with its indexes
             if self._budget.left <= 0:
-                left.append(one)
-            elif spent[one.place] > most:
-                queue.append((one, inf))
+                left.append(question)
+            elif spent[question.place] > most:
+                queue.append((question, inf))
             else:
                 began = self._budget.left
-                found = await self._check_query(serving, one, sample, refused)
-                spent[one.place] += int((began - self._budget.left) * 1000)
-                if found is not None and told.isdisjoint(_name_finding(found)):
-                    told.update(_name_finding(found))
-                    unserved.append(found)
+                finding = await self._check_query(serving, question, sample, refused)
+                spent[question.place] += int((began - self._budget.left) * 1000)
+                if finding is not None and told.isdisjoint(_name_finding(finding)):
+                    told.update(_name_finding(finding))
+                    unserved.append(finding)
         if left:
-            self._record_left(f"{one.access.app_id}: {one.where}" for one in left)
+            self._record_left(f"{question.access.app_id}: {question.where}" for question in left)
         return unserved
 
     async def _check_query(
@@ -297,7 +306,7 @@ class _Adviser:
         if index is None:
             return
         indexes = self.report.indexes
-        same = next((one for one in indexes if one.command == index.command), None)
+        same = next((existing for existing in indexes if existing.command == index.command), None)
         if same is None:
             indexes.append(index)
         else:
@@ -310,39 +319,44 @@ class _Adviser:
             key = str(holding.app.definition.id), holding.type_name
             if sample.is_view and key in parents:
                 continue  # already compared
-            found = compare_types(holding, sample)
-            known = {(one.kind, one.app, one.where, one.collection) for one in self.report.advice}
+            findings = compare_types(holding, sample)
+            reported = {
+                (finding.kind, finding.app, finding.where, finding.collection)
+                for finding in self.report.advice
+            }
             # the same type of the same collection may be reached by several fields
             self._add(
-                one for one in found if (one.kind, one.app, one.where, one.collection) not in known
+                finding
+                for finding in findings
+                if (finding.kind, finding.app, finding.where, finding.collection) not in reported
             )
             parents.setdefault(key, []).append(sample)
         for access in self._accesses:
-            own = self._samples.get(access.place)
-            if own is not None and not own.problem:
-                self._add(find_unseen(access, own))
+            target = self._samples.get(access.place)
+            if target is not None and not target.problem:
+                self._add(find_unseen(access, target))
             above = parents.get((access.app_id, access.type_name), ())
             self._add(compare_relations(access, above, self._samples))
 
     def _list_held(self) -> list[tuple[Holding, CollectionSample]]:
         """Return the compared types with the sampled collections; views last."""
-        found = [
+        held = [
             (holding, sample)
             for place, holdings in self._holdings.items()
             if (sample := self._samples.get(place)) is not None and not sample.problem
             for holding in holdings
         ]
-        return sorted(found, key=lambda one: one[1].is_view)
+        return sorted(held, key=lambda pair: pair[1].is_view)
 
     async def _check_exposure(self) -> None:
         for access in self._accesses:
             self._add(find_unlimited(access, self._samples.get(access.place), self.settings))
         for app in self.apps:
             find = partial(find_secrets, app, self._samples)
-            found = await self.scope.run(lambda find=find: list(find(is_open=None)))  # type: ignore[misc]
-            if found and self.scope.is_open is not None and await self.scope.is_open(app):
-                found = list(find(is_open=True))
-            self._add(found)
+            secrets = await self.scope.run(lambda find=find: list(find(is_open=None)))  # type: ignore[misc]
+            if secrets and self.scope.is_open is not None and await self.scope.is_open(app):
+                secrets = list(find(is_open=True))
+            self._add(secrets)
 
     async def _find_idle(self, serving: Serving, questions: Sequence[PlannedQuery]) -> None:
         planning = IndexStats(self.store)
@@ -356,9 +370,14 @@ class _Adviser:
                 for template in access.mapping.templates
                 for path in find_paths(template.source)
             }
-            named |= {path for one in questions if one.place == place for path in one.filter}
-            rows = (one.filter for one in self.scope.rows if one.place == place)
-            named |= {path for one in rows for path in find_paths(one)}
+            named |= {
+                path
+                for question in questions
+                if question.place == place
+                for path in question.filter
+            }
+            rows = (row.filter for row in self.scope.rows if row.place == place)
+            named |= {path for row_filter in rows for path in find_paths(row_filter)}
             uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
             self._add(find_idle(sample, named, serving.used.get(place, set()), uses))
 
@@ -374,19 +393,19 @@ def _find_places(accesses: Iterable[Access]) -> Iterator[CollectionName]:
         mapping = access.mapping
         if isinstance(mapping, AggregationMapping):
             stages = flatten_stages(mapping.stages.source, OPTIONAL)
-            for one in find_references(stages, mapping.db):
-                yield one.db, one.collection
+            for reference in find_references(stages, mapping.db):
+                yield reference.db, reference.collection
 
 
 def _hold(holdings: Sequence[Holding], documents: Sequence[dict[str, Any]]) -> None:
-    for one in holdings:
-        one.add_all(documents)
+    for holding in holdings:
+        holding.add_all(documents)
 
 
-def _name_finding(found: Unserved) -> list[Hashable]:
+def _name_finding(finding: Unserved) -> list[Hashable]:
     """Return a key that is equal for other arguments of the same field: report it once."""
-    place = (found.question.access, found.question.part)
-    return [(place, found.what), *([(place, found.wants)] if found.wants else [])]
+    place = (finding.question.access, finding.question.part)
+    return [(place, finding.what), *([(place, finding.wants)] if finding.wants else [])]
 
 
 def _name_uses(accesses: Iterable[Access], app: App, place: CollectionName) -> Iterator[str]:

@@ -72,13 +72,13 @@ class CollectionSample:
     @property
     def plain_indexes(self) -> tuple[Index, ...]:
         """The indexes without their names."""
-        return tuple(one.index for one in self.indexes)
+        return tuple(index.index for index in self.indexes)
 
     @cached_property
     def is_whole(self) -> bool:
         """Whether the profile has every property of the sample."""
-        shapes = [self.profile.shape, *(one.shape for one in self.paths.values() if one.shape)]
-        return not any(one.omitted for one in shapes)
+        shapes = [self.profile.shape, *(seen.shape for seen in self.paths.values() if seen.shape)]
+        return not any(shape.omitted for shape in shapes)
 
     @cached_property
     def paths(self) -> dict[str, Seen]:
@@ -87,14 +87,14 @@ class CollectionSample:
 
     def find_seen(self, path: str) -> Seen | None:
         """Return what was sampled at a path; array positions are ignored."""
-        return self.paths.get(".".join(one for one in path.split(".") if not one.isdigit()))
+        return self.paths.get(".".join(part for part in path.split(".") if not part.isdigit()))
 
     def guess(self, path: str) -> Any:
         """Return the most frequent value; None if no value was recorded."""
         seen = self.find_seen(path)
         leaf = seen.elements or seen if seen is not None else None
         values = leaf.values if leaf is not None else {}
-        return max(values, key=lambda one: values[one]) if values else None
+        return max(values, key=lambda value: values[value]) if values else None
 
     def is_selective(self, path: str, most: int) -> bool:
         """Return whether a value occurs in `most` documents or fewer, estimated from the sample.
@@ -107,7 +107,7 @@ class CollectionSample:
         if leaf is None or not leaf.values or sampled < _FEWEST:
             return False
         counts = leaf.values.values()
-        share = sum(one * (one - 1) for one in counts) / (sum(counts) * (sampled - 1))
+        share = sum(count * (count - 1) for count in counts) / (sum(counts) * (sampled - 1))
         return share * (self.documents or sampled) <= most
 
     def find_array(self, path: str) -> str | None:
@@ -132,34 +132,34 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
     run: RunAside,
 ) -> CollectionSample:
     """Sample the collection; `problem` has what the database rejects."""
-    found = CollectionSample(place, listed)
+    inspected = CollectionSample(place, listed)
     if listed is None:
-        return found
+        return inspected
     inventory = Inventory(store)
 
     async def tally_batch(documents: list[Document]) -> None:
         def work() -> None:
-            found.profile.add_all(documents)
+            inspected.profile.add_all(documents)
             hold(documents)
 
         await run(work)
 
     try:
         measure = await inventory.measure(*place, deadline)
-        found.documents = measure.documents
-        found.is_fair = await inventory.sample(
+        inspected.documents = measure.documents
+        inspected.is_fair = await inventory.sample(
             *place, sample, measure, deadline=deadline, take=tally_batch
         )
         if listed.kind == "timeseries":
-            found.documents = await _count_series(store, place)
+            inspected.documents = await _count_series(store, place)
         if listed.kind != "view":
-            found.indexes = await IndexStats(store).list_indexes(place, deadline)
+            inspected.indexes = await IndexStats(store).list_indexes(place, deadline)
     except StoreUnavailable:
         raise
     except DocgraphError as error:
-        found.problem = error.message
-        found.is_slow = isinstance(error, TimeLimitExceeded)
-    return found
+        inspected.problem = error.message
+        inspected.is_slow = isinstance(error, TimeLimitExceeded)
+    return inspected
 
 
 async def _count_series(store: Store, place: CollectionName) -> int | None:

@@ -36,8 +36,8 @@ _MAX_KINDS: Final = 3
 
 def compare_types(holding: Holding, sample: CollectionSample) -> Iterator[Advice]:
     """Yield where the documents of a collection contradict the type declared for them."""
-    tallies = [one for one in holding.tallies if one.objects]
-    shown = {one.path[0] for one in tallies if one.is_top}
+    tallies = [tally for tally in holding.tallies if tally.objects]
+    shown = {tally.path[0] for tally in tallies if tally.is_top}
     for tally in tallies:
         yield from _advise_field(tally, str(holding.app.definition.id), sample, shown)
 
@@ -49,7 +49,7 @@ def _advise_field(
     noun = "documents" if tally.is_top else "objects"
     empty = tally.objects - tally.filled
     if tally.misfits:
-        kinds = ", ".join(one for one, _ in tally.kinds.most_common(_MAX_KINDS))
+        kinds = ", ".join(kind for kind, _ in tally.kinds.most_common(_MAX_KINDS))
         yield Advice(
             Weight.WARNING,
             "wrong-type",
@@ -104,7 +104,11 @@ def _advise_unseen(
 def _find_similar(name: str, sample: CollectionSample, shown: Collection[str] = ()) -> str | None:
     """Return a property of the data that may be meant: none that is shown by its own name."""
     names = sample.profile.shape.fields
-    return None if name in names else find_nearest(name, (one for one in names if one not in shown))
+    return (
+        None
+        if name in names
+        else find_nearest(name, (candidate for candidate in names if candidate not in shown))
+    )
 
 
 def _show(value: Any) -> str:
@@ -144,7 +148,7 @@ def _list_named(
     if isinstance(mapping, QueryMapping | GroupMapping):
         yield "find", find_paths(mapping.find.source)
     if isinstance(mapping, GroupMapping):
-        yield "group", (one.path for one in mapping.results.values() if one.path)
+        yield "group", (result.path for result in mapping.results.values() if result.path)
     elif isinstance(mapping, QueryMapping) and mapping.sort is not None:
         yield "sort", find_paths(mapping.sort.source)
 
@@ -170,7 +174,7 @@ def compare_relations(
     target = samples.get(access.place)
     if not isinstance(access.mapping, QueryMapping | GroupMapping) or access.is_root:
         return
-    spots = dict.fromkeys(one for one in find_spots(access.mapping.find.source) if one.is_key)
+    spots = dict.fromkeys(spot for spot in find_spots(access.mapping.find.source) if spot.is_key)
     for spot in spots:
         for parent in parents:
             if parent.profile.documents >= _ENOUGH and is_unseen(spot.name, parent):
@@ -183,13 +187,13 @@ def compare_relations(
 def _compare_kinds(
     access: Access, key: tuple[str, CollectionSample], sought: tuple[str, CollectionSample]
 ) -> Iterator[Advice]:
-    own, other = _find_kinds(*key), _find_kinds(*sought)
-    if own and other and own.isdisjoint(other):
+    key_kinds, sought_kinds = _find_kinds(*key), _find_kinds(*sought)
+    if key_kinds and sought_kinds and key_kinds.isdisjoint(sought_kinds):
         yield Advice(
             Weight.WARNING,
             "relation-types",
-            f"{key[0]!r} in {key[1].name} is {' or '.join(sorted(own))}, {sought[0]!r} in "
-            f"{sought[1].name} is {' or '.join(sorted(other))}: nothing is ever found",
+            f"{key[0]!r} in {key[1].name} is {' or '.join(sorted(key_kinds))}, {sought[0]!r} in "
+            f"{sought[1].name} is {' or '.join(sorted(sought_kinds))}: nothing is ever found",
             access.app_id,
             f"{access.where}.find",
             "store the key as what it refers to",
@@ -201,10 +205,10 @@ def _find_kinds(path: str, sample: CollectionSample) -> set[str]:
     seen = sample.find_seen(path)
     if seen is None:
         return set()
-    kinds = {one for one in seen.kinds if one != "array"}
+    kinds = {kind for kind in seen.kinds if kind != "array"}
     if seen.elements is not None:
         kinds |= set(seen.elements.kinds)
-    return {"number" if one in NUMBERS else one for one in kinds}
+    return {"number" if kind in NUMBERS else kind for kind in kinds}
 
 
 def advise_missing(app: str, places: Sequence[str], sample: CollectionSample) -> Advice:
@@ -278,7 +282,7 @@ def find_unlimited(
 
 def _is_bounded(stages: list[Mapping[str, object]]) -> bool:
     """Return whether the stages return few results, whatever the data are."""
-    names = {name for one in stages for name in one}
+    names = {name for stage in stages for name in stage}
     first = stages[0].get("$match") if stages else None
     is_single = isinstance(first, Mapping) and "_id" in first and not names & _MULTIPLYING
     return is_single or bool(names & _BOUNDING)
@@ -311,7 +315,7 @@ def _find_varied(paths: list[str], sample: CollectionSample | None, most: int) -
     size = 0 if sample is None else sample.documents or 0
     if sample is None or size <= most:
         return None
-    varied = (one for one in paths if one == "_id" or sample.is_selective(one, size // most))
+    varied = (path for path in paths if path == "_id" or sample.is_selective(path, size // most))
     return next(varied, None)
 
 
@@ -325,7 +329,7 @@ def find_secrets(
         type_ = app.schema.type_map.get(type_name)
         if not isinstance(type_, GraphQLObjectType):
             continue
-        places = [one for one in accesses if one.item_type is type_]
+        places = [access for access in accesses if access.item_type is type_]
         if places and all(map(_is_own, places)):
             continue  # callers find only their own documents
         for name, mapping in fields.items():

@@ -79,7 +79,7 @@ class Holding:
     def tallies(self) -> Iterator[FieldTally]:
         """The results for the fields that occurred."""
         for fields in self._fields.values():
-            yield from (one.tally for one in fields)
+            yield from (declared.tally for declared in fields)
 
     def add_all(self, documents: Sequence[Document]) -> None:
         """Compare more documents."""
@@ -93,20 +93,20 @@ class Holding:
     def _add(self, type_name: str, value: Any, depth: int) -> None:
         resolver = self.app.type_resolvers.get(type_name)
         name = type_name if resolver is None else resolver.resolve(value)
-        for one in self._list_fields(name, depth == 0) if name is not None else ():
+        for declared in self._list_fields(name, depth == 0) if name is not None else ():
             self._left -= 1
-            tally, found = one.tally, one.get(value)
+            tally, content = declared.tally, declared.get(value)
             tally.objects += 1
-            if found is None:
+            if content is None:
                 if tally.first_empty is _NO_ID:
                     tally.first_empty = self._id
                 continue
             tally.filled += 1
-            if one.fits is not None:
-                if not one.fits(found):
-                    self._record(tally, found)
+            if declared.fits is not None:
+                if not declared.fits(content):
+                    self._record(tally, content)
             elif depth < _MAX_DEPTH:
-                self._enter(tally, one.inner, found, depth)
+                self._enter(tally, declared.inner, content, depth)
 
     def _enter(self, tally: FieldTally, inner: str, value: Any, depth: int) -> None:
         if isinstance(value, list) and not is_list_type(get_nullable_type(tally.type)):
@@ -115,13 +115,13 @@ class Holding:
         pending = [value]
         count = 0
         while pending and count < _MAX_ELEMENTS:
-            one = pending.pop(0)
-            if isinstance(one, list):
-                pending += one[:_MAX_ELEMENTS]
-            elif isinstance(one, dict):
+            element = pending.pop(0)
+            if isinstance(element, list):
+                pending += element[:_MAX_ELEMENTS]
+            elif isinstance(element, dict):
                 count += 1
-                self._add(inner, one, depth + 1)
-            elif one is not None:
+                self._add(inner, element, depth + 1)
+            elif element is not None:
                 self._record(tally, value)
                 return
 
@@ -132,18 +132,18 @@ class Holding:
         name = kind_of
         if is_enum_type(get_named_type(tally.type)):  # the value matters, not only its kind
             name = _show_constant
-        kinds = {name(one) for one in value} if isinstance(value, list) else {name(value)}
-        tally.kinds.update(f"list of {one}" if isinstance(value, list) else one for one in kinds)
+        kinds = {name(element) for element in value} if isinstance(value, list) else {name(value)}
+        tally.kinds.update(f"list of {kind}" if isinstance(value, list) else kind for kind in kinds)
 
     def _list_fields(self, type_name: str, is_top: bool) -> list[_Field]:
-        known = self._fields.get((type_name, is_top))
-        if known is None:
+        cached = self._fields.get((type_name, is_top))
+        if cached is None:
             type_ = self.app.schema.type_map.get(type_name)
             fields = (
                 self._read_fields(type_, is_top) if isinstance(type_, GraphQLObjectType) else ()
             )
-            known = self._fields[type_name, is_top] = list(fields)
-        return known
+            cached = self._fields[type_name, is_top] = list(fields)
+        return cached
 
     def _read_fields(self, type_: GraphQLObjectType, is_top: bool) -> Iterator[_Field]:
         for name, mapping in self.app.mappings.get(type_.name, {}).items():
@@ -162,15 +162,15 @@ def _show_constant(value: Any) -> str:
 
 def find_holdings(accesses: Iterable[Access]) -> dict[tuple[str, str], list[Holding]]:
     """Return the types that show the documents of each collection."""
-    found: dict[tuple[str, str], dict[tuple[str, str], App]] = {}
+    types_by_place: dict[tuple[str, str], dict[tuple[str, str], App]] = {}
     for access in accesses:
         named = access.item_type
         if is_composite_type(named) and _keeps_documents(access):
-            types = found.setdefault(access.place, {})
+            types = types_by_place.setdefault(access.place, {})
             types[access.app_id, named.name] = access.app
     return {
         place: [Holding(app, name, len(types)) for (_, name), app in types.items()]
-        for place, types in found.items()
+        for place, types in types_by_place.items()
     }
 
 
@@ -180,4 +180,4 @@ def _keeps_documents(access: Access) -> bool:
     if not isinstance(mapping, AggregationMapping):
         return True
     stages = flatten_stages(mapping.stages.source, OPTIONAL)
-    return all(name in _KEEPING for one in stages for name in one)
+    return all(name in _KEEPING for stage in stages for name in stage)

@@ -92,12 +92,12 @@ class Serving:
     async def _plan(self, question: PlannedQuery, sort: Mapping[str, Any]) -> QueryPlan:
         """Return the database's plan; cached for equal queries of other fields."""
         key = repr((question.place, question.filter, sort))
-        known = self._plans.get(key)
-        if known is None:
+        plan = self._plans.get(key)
+        if plan is None:
             deadline = Deadline.after_ms(_EXPLAIN_MS)
-            known = await self._planning.plan(question.place, question.filter, sort, deadline)
-            self._plans[key] = known
-        return known
+            plan = await self._planning.plan(question.place, question.filter, sort, deadline)
+            self._plans[key] = plan
+        return plan
 
     def _check_scan(
         self, question: PlannedQuery, sample: CollectionSample, plan: QueryPlan
@@ -111,7 +111,7 @@ class Serving:
         number = "" if sample.documents is None else f" {sample.documents}"
         way = "" if plan.is_scan else f" by the index {', '.join(plan.indexes)}"
         what = f"goes through all{number} documents of {sample.name}{way}{question.condition}"
-        if not any(one.equal or one.ranges for one in wants):
+        if not any(want.equal or want.ranges for want in wants):
             text = f"{what}: no index could serve such a condition"
             return Unserved(question, Weight.NOTE, "no-index-possible", text)
         return Unserved(question, _weigh(question, sample, wants), "no-index", what, wants)
@@ -146,10 +146,10 @@ class Serving:
         plan: QueryPlan,
     ) -> Unserved | None:
         """Return a finding if the index leads to many documents that do not match."""
-        used = [one for one in sample.indexes if one.name in plan.indexes]
-        covered = {path for one in used for path, _ in one.index.keys}
+        used = [index for index in sample.indexes if index.name in plan.indexes]
+        covered = {path for index in used for path, _ in index.index.keys}
         wants = _find_wants(question, sample)
-        if not used or all(one.equal <= covered for one in wants):
+        if not used or all(want.equal <= covered for want in wants):
             return None
         names = ", ".join(plan.indexes)
         what = f"the index {names} leads to many documents that do not match{question.condition}"
@@ -199,8 +199,8 @@ def _check_series(question: PlannedQuery, sample: CollectionSample) -> Unserved 
 def find_special_index(filter_: Any, path: str = UNKNOWN) -> dict[str, str] | None:
     """Return the keys of the index that the database requires for such a filter."""
     if isinstance(filter_, list):
-        found = (find_special_index(one) for one in filter_)
-        return next((keys for keys in found if keys is not None), None)
+        specials = (find_special_index(part) for part in filter_)
+        return next((keys for keys in specials if keys is not None), None)
     for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
         if key in _SPECIAL:
             is_flat = key == "$near" and isinstance(value, list)  # a point on a plane
@@ -260,13 +260,13 @@ def _estimate_share(filter_: Mapping[str, Any], sample: CollectionSample) -> flo
 
 
 def _list_conditions(filter_: Any) -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
+    conditions: list[tuple[str, Any]] = []
     for key, value in filter_.items() if isinstance(filter_, Mapping) else ():
         if key == "$and" and isinstance(value, list):
-            found += [one for part in value for one in _list_conditions(part)]
+            conditions += [condition for part in value for condition in _list_conditions(part)]
         elif key[:1] != "$":
-            found.append((key, value))
-    return found
+            conditions.append((key, value))
+    return conditions
 
 
 def _find_share(path: str, condition: Any, sample: CollectionSample) -> float | None:
@@ -277,9 +277,9 @@ def _find_share(path: str, condition: Any, sample: CollectionSample) -> float | 
         return None
     seen = sample.find_seen(path)
     leaf = seen.elements or seen if seen is not None else None
-    if leaf is None or not all(isinstance(one, Hashable) for one in values):
+    if leaf is None or not all(isinstance(value, Hashable) for value in values):
         return None
-    return sum(leaf.values.get(one, 0) for one in values) / sample.profile.documents
+    return sum(leaf.values.get(value, 0) for value in values) / sample.profile.documents
 
 
 def find_unserved_rows(

@@ -42,24 +42,26 @@ def combine(
     """Combine the unserved queries of all apps into a few indexes to recommend."""
     indexes: list[NewIndex] = []
     advice: list[Advice] = []
-    for place in dict.fromkeys(one.question.place for one in unserved):
-        here = [one for one in unserved if one.question.place == place]
-        here = _simplify([_leave_out_there(one, samples[place]) for one in here], samples[place])
-        serious = [one for one in here if one.weight is not Weight.NOTE]
-        found = list(_build_indexes(serious, samples[place]))
-        indexes += [index for _, index in found]
-        planned = [keys for keys, _ in found]
-        advice += [_describe(one, samples[place], planned) for one in serious]
-        notes = [one for one in here if one.weight is Weight.NOTE]
+    for place in dict.fromkeys(finding.question.place for finding in unserved):
+        findings = [finding for finding in unserved if finding.question.place == place]
+        findings = _simplify(
+            [_leave_out_there(finding, samples[place]) for finding in findings], samples[place]
+        )
+        serious = [finding for finding in findings if finding.weight is not Weight.NOTE]
+        built = list(_build_indexes(serious, samples[place]))
+        indexes += [index for _, index in built]
+        planned = [keys for keys, _ in built]
+        advice += [_describe(finding, samples[place], planned) for finding in serious]
+        notes = [finding for finding in findings if finding.weight is Weight.NOTE]
         advice += _describe_notes(_leave_out_served(notes, planned), samples[place])
     return advice, indexes
 
 
-def _leave_out_there(one: Unserved, sample: CollectionSample) -> Unserved:
+def _leave_out_there(finding: Unserved, sample: CollectionSample) -> Unserved:
     """Return the query with only those of its needed indexes that are missing."""
     whole = [index.keys for index in sample.plain_indexes if index.complete]
-    missing = [want for want in one.wants if not any(map(want.is_served_by, whole))]
-    return replace(one, wants=tuple(missing)) if missing else one
+    missing = [want for want in finding.wants if not any(map(want.is_served_by, whole))]
+    return replace(finding, wants=tuple(missing)) if missing else finding
 
 
 def _simplify(unserved: Sequence[Unserved], sample: CollectionSample) -> list[Unserved]:
@@ -67,43 +69,48 @@ def _simplify(unserved: Sequence[Unserved], sample: CollectionSample) -> list[Un
 
     An optional argument on top of such an index is not worth a finding.
     """
-    wants = {want for one in unserved if not one.question.options for want in one.wants}
+    wants = {want for finding in unserved if not finding.question.options for want in finding.wants}
     leading = [want for want in wants if any(sample.is_selective(path, FEW) for path in want.equal)]
     simplified: list[Unserved] = []
-    for one in unserved:
-        is_optional = bool(one.question.options)
+    for finding in unserved:
+        is_optional = bool(finding.question.options)
         replaced = tuple(
-            _find_leading(want, leading, is_optional=is_optional) or want for want in one.wants
+            _find_leading(want, leading, is_optional=is_optional) or want for want in finding.wants
         )
-        if replaced == one.wants or not is_optional:
-            simplified.append(replace(one, wants=replaced))
+        if replaced == finding.wants or not is_optional:
+            simplified.append(replace(finding, wants=replaced))
     return simplified
 
 
 def _find_leading(want: Want, leading: Sequence[Want], *, is_optional: bool) -> Want | None:
     """Return a shorter want that is enough; an optional sort of few documents needs no index."""
     fewer = [
-        one
-        for one in leading
-        if one.equal < want.equal or (is_optional and one.equal == want.equal and one != want)
+        candidate
+        for candidate in leading
+        if candidate.equal < want.equal
+        or (is_optional and candidate.equal == want.equal and candidate != want)
     ]
-    return min(fewer, key=lambda one: (one.length, sorted(one.equal)), default=None)
+    return min(
+        fewer, key=lambda candidate: (candidate.length, sorted(candidate.equal)), default=None
+    )
 
 
 def _build_indexes(
     serious: Sequence[Unserved], sample: CollectionSample
 ) -> Iterator[tuple[IndexKeys, NewIndex]]:
-    there = {one.index.keys for one in sample.indexes}
-    for keys, wants in merge_wants([want for one in serious for want in one.wants]):
-        if keys in there:
+    existing = {index.index.keys for index in sample.indexes}
+    for keys, wants in merge_wants([want for finding in serious for want in finding.wants]):
+        if keys in existing:
             continue  # this one does not serve: hidden or partial
         places = dict.fromkeys(
-            one.question.name for one in serious if any(want in wants for want in one.wants)
+            finding.question.name
+            for finding in serious
+            if any(want in wants for want in finding.wants)
         )
         replaced = [
-            one.name
-            for one in sample.indexes
-            if one.name != _ID and not one.constrains and is_beginning(one.index, keys)
+            index.name
+            for index in sample.indexes
+            if index.name != _ID and not index.constrains and is_beginning(index.index, keys)
         ]
         command = render_command(sample.place, dict(keys))
         yield keys, NewIndex(*sample.place, keys, tuple(places), command, tuple(replaced))
@@ -112,27 +119,29 @@ def _build_indexes(
 def _leave_out_served(notes: Sequence[Unserved], planned: Sequence[IndexKeys]) -> list[Unserved]:
     """Return the notes that no planned index serves."""
     return [
-        one
-        for one in notes
-        if not one.wants
-        or not all(any(want.is_served_by(keys) for keys in planned) for want in one.wants)
+        finding
+        for finding in notes
+        if not finding.wants
+        or not all(any(want.is_served_by(keys) for keys in planned) for want in finding.wants)
     ]
 
 
 def _describe_notes(notes: Sequence[Unserved], sample: CollectionSample) -> Iterator[Advice]:
     """Yield one note for all optional arguments of a field."""
-    fields = dict.fromkeys((one.question.access, bool(one.wants)) for one in notes)
+    fields = dict.fromkeys((finding.question.access, bool(finding.wants)) for finding in notes)
     for access, has_wants in fields:
-        own = [
-            one for one in notes if one.question.access is access and bool(one.wants) is has_wants
+        group = [
+            finding
+            for finding in notes
+            if finding.question.access is access and bool(finding.wants) is has_wants
         ]
-        if len(own) == 1 or not has_wants:
-            yield from (_describe(one, sample, []) for one in own)
+        if len(group) == 1 or not has_wants:
+            yield from (_describe(finding, sample, []) for finding in group)
             continue
-        names = list(dict.fromkeys(name for one in own for name in one.question.options))
+        names = list(dict.fromkeys(name for finding in group for name in finding.question.options))
         commands = [
             render_command(sample.place, dict(keys))
-            for keys, _ in merge_wants([want for one in own for want in one.wants])
+            for keys, _ in merge_wants([want for finding in group for want in finding.wants])
         ]
         yield Advice(
             Weight.NOTE,
@@ -147,42 +156,42 @@ def _describe_notes(notes: Sequence[Unserved], sample: CollectionSample) -> Iter
         )
 
 
-def _describe(one: Unserved, sample: CollectionSample, planned: Sequence[IndexKeys]) -> Advice:
-    question = one.question
+def _describe(finding: Unserved, sample: CollectionSample, planned: Sequence[IndexKeys]) -> Advice:
+    question = finding.question
     commands = []
-    for want in one.wants:
+    for want in finding.wants:
         keys = next((keys for keys in planned if want.is_served_by(keys)), None)
         keys = next(want.arrange()) if keys is None else keys
         if (same := _find_special(keys, sample)) is not None:
-            return _advise(one, same, {})
+            return _advise(finding, same, {})
         commands.append(render_command(sample.place, dict(keys)))
     if not commands:
-        return _advise(one, _HINTS.get(one.kind, ""), {})
+        return _advise(finding, _HINTS.get(finding.kind, ""), {})
     wish = " and ".join(dict.fromkeys(commands))
-    hint = wish if one.weight is not Weight.NOTE else f"if it is asked often: {wish}"
+    hint = wish if finding.weight is not Weight.NOTE else f"if it is asked often: {wish}"
     extra: dict[str, object] = {"createIndex": commands}
     if question.options:
         extra["arguments"] = [*question.options]
-    return _advise(one, hint, extra)
+    return _advise(finding, hint, extra)
 
 
 def _find_special(keys: IndexKeys, sample: CollectionSample) -> str | None:
     """Return what to do about an index that has these keys, but does not serve every query."""
-    for known in sample.indexes:
-        if known.index.keys == keys:
-            what, remedy = _SPECIAL.get(known.special, ("does not serve this query", ""))
-            name = f"{known.name!r}"
+    for index in sample.indexes:
+        if index.index.keys == keys:
+            what, remedy = _SPECIAL.get(index.special, ("does not serve this query", ""))
+            name = f"{index.name!r}"
             return f"the index {name} has these keys, but {what}{remedy.format(name=name)}"
     return None
 
 
-def _advise(one: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:
-    question = one.question
-    is_order = one.kind == "sorts-in-memory" and question.part == "find"
+def _advise(finding: Unserved, hint: str, extra: Mapping[str, object]) -> Advice:
+    question = finding.question
+    is_order = finding.kind == "sorts-in-memory" and question.part == "find"
     return Advice(
-        one.weight,
-        one.kind,
-        one.what,
+        finding.weight,
+        finding.kind,
+        finding.what,
         question.access.app_id,
         f"{question.access.where}.sort" if is_order else question.where,
         hint,
@@ -222,20 +231,22 @@ def find_idle(
     """
     if sample.documents is None or sample.documents < FEW:
         return
-    for one in sample.indexes:
-        if one.name == _ID or one.constrains:
+    for index in sample.indexes:
+        if index.name == _ID or index.constrains:
             continue
-        longer = _find_longer(one, sample)
-        first, direction = one.index.keys[0]
+        longer = _find_longer(index, sample)
+        first, direction = index.index.keys[0]
         if longer is not None:
-            what = f"the index {one.name} is the beginning of {longer.name}, which serves the same"
-            yield _build_advice(
-                sample, one, "redundant-index", what, "drop it, if no hint names it", uses
+            what = (
+                f"the index {index.name} is the beginning of {longer.name}, which serves the same"
             )
-        elif one.name not in used and first not in named and isinstance(direction, int | float):
-            what = f"the index {one.name} is not used by any app"
+            yield _build_advice(
+                sample, index, "redundant-index", what, "drop it, if no hint names it", uses
+            )
+        elif index.name not in used and first not in named and isinstance(direction, int | float):
+            what = f"the index {index.name} is not used by any app"
             hint = "rules, REST clients and other programs may use it: look before you drop it"
-            yield _build_advice(sample, one, "unused-index", what, hint, uses)
+            yield _build_advice(sample, index, "unused-index", what, hint, uses)
 
 
 def _find_longer(index: NamedIndex, sample: CollectionSample) -> NamedIndex | None:
@@ -272,7 +283,7 @@ def _build_advice(
 def merge_wants(wants: Sequence[Want]) -> list[tuple[IndexKeys, list[Want]]]:
     """Return the keys of few indexes, each with the wants that it serves."""
     groups: list[tuple[IndexKeys, list[Want]]] = []
-    for want in sorted(set(wants), key=lambda one: (-one.length, sorted(one.equal), one.sort)):
+    for want in sorted(set(wants), key=lambda want: (-want.length, sorted(want.equal), want.sort)):
         for number, (_, served) in enumerate(groups):
             keys = _find_keys([*served, want])
             if keys is not None:
@@ -286,15 +297,17 @@ def merge_wants(wants: Sequence[Want]) -> list[tuple[IndexKeys, list[Want]]]:
 def _find_keys(wants: Sequence[Want]) -> IndexKeys | None:
     """Return the keys of one index for all of these wants, the longest first; None: none."""
     arranged = wants[0].arrange()
-    return next((keys for keys in arranged if all(one.is_served_by(keys) for one in wants)), None)
+    return next((keys for keys in arranged if all(want.is_served_by(keys) for want in wants)), None)
 
 
 def is_beginning(index: Index, keys: Sequence[tuple[str, Any]]) -> bool:
     """Return whether an index with these keys serves everything that this one serves."""
-    own = index.keys
-    if not index.complete or index.unique or len(own) > len(keys):
+    index_keys = index.keys
+    if not index.complete or index.unique or len(index_keys) > len(keys):
         return False
-    if len(own) == 1:  # an index can be read backwards
-        directions = (own[0][1], keys[0][1])
-        return own[0][0] == keys[0][0] and all(isinstance(one, int | float) for one in directions)
-    return own == tuple(keys[: len(own)])
+    if len(index_keys) == 1:  # an index can be read backwards
+        directions = (index_keys[0][1], keys[0][1])
+        return index_keys[0][0] == keys[0][0] and all(
+            isinstance(direction, int | float) for direction in directions
+        )
+    return index_keys == tuple(keys[: len(index_keys)])

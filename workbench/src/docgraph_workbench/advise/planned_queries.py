@@ -189,11 +189,11 @@ class _Values:
     def fill(self, given: tuple[str, ...]) -> Scope:
         """Return a scope with everything that is always given, and these optional names."""
         left_out = self._optional.difference(given)
-        named = [one for one in self._spots if not one.is_key and one.name not in left_out]
-        keys = [one for one in self._spots if one.is_key]
+        named = [spot for spot in self._spots if not spot.is_key and spot.name not in left_out]
+        keys = [spot for spot in self._spots if spot.is_key]
         return build_scope(
-            [(one.name, self._find_value(one)) for one in named],
-            [(one.name, self._find_value(one)) for one in keys],
+            [(spot.name, self._find_value(spot)) for spot in named],
+            [(spot.name, self._find_value(spot)) for spot in keys],
             given,
         )
 
@@ -237,16 +237,16 @@ def _list_paths(
     fields: Mapping[str, Any], name: str = "", path: str = ""
 ) -> Iterator[tuple[str, str, frozenset[str]]]:
     """Yield name, path and operators of each field that has some."""
-    for key, own in fields.items():
-        if own.operators:
-            yield f"{name}{key}", f"{path}{own.path}", own.operators
-        yield from _list_paths(own.fields, f"{name}{key}.", f"{path}{own.path}.")
+    for key, filterable in fields.items():
+        if filterable.operators:
+            yield f"{name}{key}", f"{path}{filterable.path}", filterable.operators
+        yield from _list_paths(filterable.fields, f"{name}{key}.", f"{path}{filterable.path}.")
 
 
 def _list_orders(fields: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, str]]:
     """Yield name and path of each field."""
-    for key, own in fields.items():
-        if isinstance(own, str):
-            yield f"{name}{key}", own
+    for key, order in fields.items():
+        if isinstance(order, str):
+            yield f"{name}{key}", order
         else:
-            yield from _list_orders(own, f"{name}{key}.")
+            yield from _list_orders(order, f"{name}{key}.")

@@ -78,7 +78,7 @@ def advise(
     elif report.indexes and not as_json:
         notice(f"`docgraph apps advise {' '.join(apps)}".rstrip() + " --apply` creates them")
     if as_json:
-        made = {"created": [one.command for one in created]} if is_applied else {}
+        made = {"created": [index.command for index in created]} if is_applied else {}
         print_json(report.as_dict() | made)
     sys.exit(1 if _is_left(report, created) else 0)
 
@@ -102,10 +102,10 @@ async def _run_advice(bench: Definitions, names: tuple[str, ...], sample: int) -
 
 def _create(sources: ConfigSources, report: AdviceReport, *, yes: bool) -> list[NewIndex]:
     chosen = []
-    for one in report.indexes:
-        question = f"create {make_printable(one.command)}?"
+    for index in report.indexes:
+        question = f"create {make_printable(index.command)}?"
         if yes or click.confirm(question, default=False, err=True):
-            chosen.append(one)
+            chosen.append(index)
     if chosen:
         _run(sources, lambda bench: _create_all(bench, chosen))
     elif report.indexes:
@@ -118,20 +118,20 @@ def _create(sources: ConfigSources, report: AdviceReport, *, yes: bool) -> list[
 async def _create_all(bench: Definitions, chosen: Sequence[NewIndex]) -> None:
     from docgraph.tools.data import create_index
 
-    for one in chosen:
-        name = "_".join(f"{path}_{direction}" for path, direction in one.keys)
-        shown = make_printable(f"the index {name} of {one.db}.{one.collection}")
+    for index in chosen:
+        name = "_".join(f"{path}_{direction}" for path, direction in index.keys)
+        shown = make_printable(f"the index {name} of {index.db}.{index.collection}")
         with progress(f"creating {shown}"):
-            await create_index(bench.app, (one.db, one.collection), name, dict(one.keys))
+            await create_index(bench.app, (index.db, index.collection), name, dict(index.keys))
         notice(f"created {shown}")
 
 
 def _is_left(report: AdviceReport, created: Sequence[NewIndex]) -> bool:
     """Return whether a serious finding remains that no created index fixes."""
-    mended = {one.command for one in created}
+    mended = {index.command for index in created}
     return any(
-        one.is_serious and not set(one.extra.get("createIndex", [""])) <= mended
-        for one in report.advice
+        finding.is_serious and not set(finding.extra.get("createIndex", [""])) <= mended
+        for finding in report.advice
     )
 
 
@@ -218,12 +218,14 @@ def print_report(report: AdviceReport, told: Collection[str] = ()) -> None:
     """
     from docgraph_workbench.advise.advice import order_advice
 
-    for one in order_advice([one for one in report.advice if one.kind not in told]):
-        place = ": ".join(part for part in (one.app, one.where) if part) or one.collection
-        mark = paint(one.weight.value, _COLOURS[one.weight])
-        click.echo(f"{mark}: {make_printable(place)}\n    {make_printable(one.what)}")
-        if one.hint:
-            click.echo(f"    → {make_printable(one.hint)}")
+    for finding in order_advice([finding for finding in report.advice if finding.kind not in told]):
+        place = (
+            ": ".join(part for part in (finding.app, finding.where) if part) or finding.collection
+        )
+        mark = paint(finding.weight.value, _COLOURS[finding.weight])
+        click.echo(f"{mark}: {make_printable(place)}\n    {make_printable(finding.what)}")
+        if finding.hint:
+            click.echo(f"    → {make_printable(finding.hint)}")
     if report.indexes:
         verb = "is" if len(report.indexes) == 1 else "are"
         click.echo(f"\n{_count(len(report.indexes), 'index', 'indexes')} {verb} missing:")
@@ -245,9 +247,10 @@ def _print_index(index: NewIndex) -> None:
 def describe_amount(advice: Sequence[Advice]) -> str:
     """Return how many findings there are of each kind; empty for none."""
     counts = [
-        _count(sum(1 for one in advice if one.weight == weight), weight) for weight in _COLOURS
+        _count(sum(1 for finding in advice if finding.weight == weight), weight)
+        for weight in _COLOURS
     ]
-    return ", ".join(one for one in counts if not one.startswith("0 "))
+    return ", ".join(count for count in counts if not count.startswith("0 "))
 
 
 def _count(number: int, noun: str, plural: str | None = None) -> str:
@@ -271,8 +274,10 @@ async def print_advice(bench: Definitions, documents: Sequence[Document]) -> Non
         notice("advice: a quick look was not enough; `docgraph apps advise` takes its time")
         return
     told = ("missing-collection", "not-looked-at")  # already reported by the checks
-    serious = [one for one in report.advice if one.is_serious and one.kind not in told]
+    serious = [
+        finding for finding in report.advice if finding.is_serious and finding.kind not in told
+    ]
     if serious:
-        names = " ".join(dict.fromkeys(one.app for one in serious if one.app))
+        names = " ".join(dict.fromkeys(finding.app for finding in serious if finding.app))
         command = f"docgraph apps advise {make_printable(names)}".rstrip()
         notice(f"advice: {describe_amount(serious)}: `{command}` says more")

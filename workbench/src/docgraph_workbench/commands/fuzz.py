@@ -126,8 +126,8 @@ def _check(
 def _print(findings: LeakReport) -> None:
     click.echo(make_printable(f"app {findings.app} as {findings.caller}"))
     click.echo(f"hidden, with {findings.canaries} canaries:")
-    for one in findings.hidden or ["nothing"]:
-        click.echo(make_printable(f"  {one}"))
+    for hidden in findings.hidden or ["nothing"]:
+        click.echo(make_printable(f"  {hidden}"))
     tried = (
         f"{door} {count} ({findings.answered.get(door, 0)} answered)"
         for door, count in findings.tried.items()

@@ -70,12 +70,12 @@ def infer(  # noqa: PLR0913 - the options
     place = db or find_own_places(prepared).apps[0]
     existing = None if out is None else _read_existing(out)
     bounds = collections, sample
-    found = work_on(prepared, lambda bench: _infer(bench, prepared, place, bounds, existing))
+    inferred = work_on(prepared, lambda bench: _infer(bench, prepared, place, bounds, existing))
     if out is None:
-        _print(found, name, place, as_json=as_json)
+        _print(inferred, name, place, as_json=as_json)
     else:
-        _write(prepared, found, existing, out, (name, place))
-    for note in found.notes if not as_json else ():
+        _write(prepared, inferred, existing, out, (name, place))
+    for note in inferred.notes if not as_json else ():
         notice(f"note: {make_printable(note)}")
     if out is not None:
         notice(f"try it: docgraph apps check {out} && docgraph apps apply {out}")
@@ -96,29 +96,31 @@ async def _infer(
     names, line = KnownNames(), ProgressLine()
     if existing is not None:
         names = KnownNames(existing.name_collections(db), existing.name_nested())
-    own = find_own_places(prepared).find_in(db)
+    own_collections = find_own_places(prepared).find_in(db)
     collections, sample = bounds
-    scope = SurveyScope(db, collections or None, sample, own=own, on_progress=line.show_reading)
+    scope = SurveyScope(
+        db, collections or None, sample, own=own_collections, on_progress=line.show_reading
+    )
     try:
         return await infer(bench.store, scope, names)
     finally:
         line.end()
 
 
-def _print(found: Inferred, name: str | None, db: str, *, as_json: bool) -> None:
+def _print(inferred: Inferred, name: str | None, db: str, *, as_json: bool) -> None:
     from docgraph.tools.data import JsonMode, to_json
     from docgraph.tools.installation import render_block
     from docgraph_workbench.infer.infer import build_app, name_app
 
     app = build_app(name or name_app(db), db)
     if as_json:
-        definition = {**app, "schema": found.schema, "mappings": found.mappings}
-        content = {"definition": to_json(definition, JsonMode.STANDARD), "notes": found.notes}
+        definition = {**app, "schema": inferred.schema, "mappings": inferred.mappings}
+        content = {"definition": to_json(definition, JsonMode.STANDARD), "notes": inferred.notes}
         print_json(content)
         return
     parts = {
-        "schema.graphql": found.schema,
-        "mappings.yml": found.render_mappings(),
+        "schema.graphql": inferred.schema,
+        "mappings.yml": inferred.render_mappings(),
         "app.yml": render_block(app),
     }
     for file, text in parts.items():
@@ -141,7 +143,7 @@ def _read_existing(directory: Path) -> Existing | None:
 
 def _write(
     prepared: LoadedConfiguration,
-    found: Inferred,
+    inferred: Inferred,
     existing: Existing | None,
     directory: Path,
     naming: tuple[str | None, str],
@@ -151,25 +153,25 @@ def _write(
     from docgraph_workbench.infer.infer import build_app
 
     if existing is not None:
-        found.notes += _add_to_files(prepared, existing, found, directory)
+        inferred.notes += _add_to_files(prepared, existing, inferred, directory)
         return
     name, db = naming
     document = build_app(name or directory.resolve().name, db)
-    document |= {"schema": found.schema, "mappings": found.mappings}
+    document |= {"schema": inferred.schema, "mappings": inferred.mappings}
     _check_whole(prepared, document)
     for file in write_definition(document, directory):
         notice(f"wrote {file}")
 
 
 def _add_to_files(
-    prepared: LoadedConfiguration, existing: Existing, found: Inferred, directory: Path
+    prepared: LoadedConfiguration, existing: Existing, inferred: Inferred, directory: Path
 ) -> list[str]:
     """Add new types and fields; return notes on differences from the sample."""
     from docgraph.tools.installation import find_definition_part, read_definition
     from docgraph_workbench.infer.merge import merge
     from docgraph_workbench.infer.yaml_additions import add_entries, merge_entries
 
-    merged = merge(existing, found.model)
+    merged = merge(existing, inferred.model)
     file = find_definition_part(directory, "mappings")
     text = file.read_bytes().decode() if file.exists() else ""
     mappings = add_entries(text, merged.mappings, file)

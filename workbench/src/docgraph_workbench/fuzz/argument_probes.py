@@ -47,7 +47,7 @@ class ArgumentProbes(QueryMaker):
             for name in use.arguments
         ]
         rounds = chain.from_iterable(zip_longest(*probes))
-        return [one for one in rounds if one is not None]
+        return [query for query in rounds if query is not None]
 
     def _probe_argument(self, use: HiddenUse, name: str, secrets: Secrets) -> Iterator[Query]:
         way = self._find_way(use.field[0])
@@ -55,16 +55,16 @@ class ArgumentProbes(QueryMaker):
             return
         owner: Any = self._view.type_map[use.field[0]]
         field = owner.fields[use.field[1]]
-        known = [
+        secret_values = [
             value for path, some in secrets.items() for value in self._list_values(use, path, some)
         ]
-        for value in _list_inputs(field, name, known):
+        for value in _list_inputs(field, name, secret_values):
             yield self._compose(partial(self._render_probe, way, use.field[1], field, name, value))
 
     def _list_values(self, use: HiddenUse, path: str, values: list[Any]) -> list[Any]:
         """Return the values for an argument, or filters with them if it is a whole filter."""
         if use.path == "":
-            return [{path: one} for one in values[:1]]
+            return [{path: value} for value in values[:1]]
         is_same = path == use.path or path.startswith(f"{use.path}.")
         return values[:_MAX_VALUES] if is_same else []
 
@@ -73,11 +73,11 @@ class ArgumentProbes(QueryMaker):
     ) -> str:
         first, *steps = name.split(".")
         given = [
-            f"{argument}: {self._render_input(one.type, steps, value)}"
+            f"{argument}: {self._render_input(declared.type, steps, value)}"
             if argument == first
-            else f"{argument}: {self._value(one.type)}"
-            for argument, one in field.args.items()
-            if argument == first or is_required_argument(one)
+            else f"{argument}: {self._value(declared.type)}"
+            for argument, declared in field.args.items()
+            if argument == first or is_required_argument(declared)
         ]
         type_ = get_named_type(field.type)
         below = f" {{ {self._select_all(type_, 2)} }}" if _is_composite(type_) else ""

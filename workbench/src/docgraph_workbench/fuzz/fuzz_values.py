@@ -145,14 +145,14 @@ class Finder:
         """Return the canaries in some bytes, except those that the caller has sent."""
         text = data.decode("utf-8", "replace").lower()
         said = besides.lower()
-        found: dict[int, Canary] = {}
+        canaries: dict[int, Canary] = {}
         for start in range(len(text) - _SHORTEST + 1):
             for form, canary in self._forms.get(text[start : start + _SHORTEST], ()):
                 if text.startswith(form, start) and not any(
-                    one in said for one in _spell(canary.value)
+                    spelling in said for spelling in _spell(canary.value)
                 ):
-                    found[id(canary)] = canary
-        return list(found.values())
+                    canaries[id(canary)] = canary
+        return list(canaries.values())
 
 
 def _spell(value: Any) -> Iterator[str]:
@@ -197,11 +197,11 @@ class Guesses:
 
     def choose(self, kind: str, among: Iterable[Any] = ()) -> Any:
         """Return a value of that kind."""
-        known, secret = list(among), self.canaries.get(kind)
+        stored, secret = list(among), self.canaries.get(kind)
         if secret and self.is_lucky:
             return self.random.choice(secret)
-        if known and happens(self.random, 0.7):  # mostly stored values
-            return self.random.choice(known)
+        if stored and happens(self.random, 0.7):  # mostly stored values
+            return self.random.choice(stored)
         if secret and happens(self.random, 0.25):  # sometimes a lucky guess
             return self.random.choice(secret)
         return pool_value(kind, self.random.randrange(POOL))

@@ -106,23 +106,27 @@ class QueryMaker:
     def sweep(self) -> list[Query]:
         """Return every field of `Query` with everything below it, and with each argument."""
         root = self._view.query_type
-        found = []
-        for name, one in ({} if root is None else root.fields).items():
-            found.append(self._compose(partial(self._render, name, one, 0, everything=True)))
-            found += [
-                self._compose(partial(self._try_argument, name, one, argument, is_lucky=is_lucky))
-                for argument in one.args
+        queries = []
+        for name, query_field in ({} if root is None else root.fields).items():
+            queries.append(
+                self._compose(partial(self._render, name, query_field, 0, everything=True))
+            )
+            queries += [
+                self._compose(
+                    partial(self._try_argument, name, query_field, argument, is_lucky=is_lucky)
+                )
+                for argument in query_field.args
                 for is_lucky in (True, True, False)
             ]
-        return found
+        return queries
 
     def _try_argument(self, name: str, field: GraphQLField, tried: str, *, is_lucky: bool) -> str:
         """Return a field with one argument, and those that are required."""
         self._guesses.is_lucky = is_lucky
         given = [
-            f"{argument}: {self._value(one.type)}"
-            for argument, one in field.args.items()
-            if argument == tried or is_required_argument(one)
+            f"{argument}: {self._value(declared.type)}"
+            for argument, declared in field.args.items()
+            if argument == tried or is_required_argument(declared)
         ]
         self._guesses.is_lucky = False
         is_composite = isinstance(get_named_type(field.type), _COMPOSITE)
@@ -169,19 +173,23 @@ class QueryMaker:
 
     def _select_all(self, type_: GraphQLNamedType, depth: int) -> str:
         if isinstance(type_, GraphQLUnionType):
-            return _spread((one.name, self._select_all(one, depth)) for one in type_.types)
-        own = _fields_of(type_, leaves_only=depth >= _SWEPT)
-        parts = [self._render(name, one, depth, everything=True) for name, one in own.items()]
+            return _spread((member.name, self._select_all(member, depth)) for member in type_.types)
+        fields = _fields_of(type_, leaves_only=depth >= _SWEPT)
+        parts = [
+            self._render(name, field, depth, everything=True) for name, field in fields.items()
+        ]
         return " ".join(["__typename", *parts])
 
     def _select_some(self, type_: GraphQLNamedType, depth: int) -> str:
         if isinstance(type_, GraphQLUnionType):
-            return _spread((one.name, self._select_some(one, depth)) for one in type_.types)
-        own = _fields_of(type_, leaves_only=depth >= _DEEPEST) or {}
-        names = list(own)
+            return _spread(
+                (member.name, self._select_some(member, depth)) for member in type_.types
+            )
+        fields = _fields_of(type_, leaves_only=depth >= _DEEPEST) or {}
+        names = list(fields)
         chosen = self._random.choices(names, k=self._random.randint(1, 4)) if names else ()
         parts = [
-            f"b{depth}{number}: {self._render(name, own[name], depth)}"
+            f"b{depth}{number}: {self._render(name, fields[name], depth)}"
             for number, name in enumerate(chosen)
         ]
         hidden = [name for owner, name in self._hidden if owner == type_.name]
@@ -201,9 +209,9 @@ class QueryMaker:
 
     def _arguments(self, arguments: dict[str, GraphQLArgument], *, everything: bool) -> str:
         given = [
-            f"{name}: {self._value(one.type)}"
-            for name, one in arguments.items()
-            if is_required_argument(one) or (not everything and happens(self._random, 0.5))
+            f"{name}: {self._value(declared.type)}"
+            for name, declared in arguments.items()
+            if is_required_argument(declared) or (not everything and happens(self._random, 0.5))
         ]
         return f"({', '.join(given)})" if given else ""
 
@@ -219,9 +227,9 @@ class QueryMaker:
             case GraphQLInputObjectType():
                 share = 0.5 if depth < _DEEPEST_INPUT else 0  # a type may contain itself
                 inner = [
-                    f"{name}: {self._value(one.type, depth + 1)}"
-                    for name, one in type_.fields.items()
-                    if is_required_input_field(one) or happens(self._random, share)
+                    f"{name}: {self._value(declared.type, depth + 1)}"
+                    for name, declared in type_.fields.items()
+                    if is_required_input_field(declared) or happens(self._random, share)
                 ]
                 return f"{{{', '.join(inner)}}}"
         if type_.name == "Boolean":  # type: ignore[union-attr]
@@ -239,9 +247,9 @@ class QueryMaker:
 def _fields_of(type_: Any, *, leaves_only: bool) -> dict[str, GraphQLField]:
     """Return the fields of an object or interface; without relations below the maximum depth."""
     return {
-        name: one
-        for name, one in type_.fields.items()
-        if not (leaves_only and isinstance(get_named_type(one.type), _COMPOSITE))
+        name: field
+        for name, field in type_.fields.items()
+        if not (leaves_only and isinstance(get_named_type(field.type), _COMPOSITE))
     }
 
 
@@ -259,7 +267,7 @@ def shrink_query(query: Query) -> Iterator[Query]:
         smaller = _prune(_Without(position).apply(document))
         text = print_ast(smaller)
         names = _find_variables(smaller)
-        variables = {name: one for name, one in query.variables.items() if name in names}
+        variables = {name: value for name, value in query.variables.items() if name in names}
         if " ".join(text.split()) != " ".join(query.text.split()):
             yield Query(" ".join(text.split()), variables)
 
@@ -297,43 +305,43 @@ class _Without:
     def apply(self, document: DocumentNode) -> DocumentNode:
         """Return the document without that part."""
         self._fragments = {
-            one.name.value: one.selection_set.selections
-            for one in document.definitions
-            if isinstance(one, FragmentDefinitionNode)
+            fragment.name.value: fragment.selection_set.selections
+            for fragment in document.definitions
+            if isinstance(fragment, FragmentDefinitionNode)
         }
         definitions = tuple(
-            replace(one, selection_set=self._cut(one.selection_set))
-            if isinstance(one, OperationDefinitionNode | FragmentDefinitionNode)
-            else one
-            for one in document.definitions
+            replace(definition, selection_set=self._cut(definition.selection_set))
+            if isinstance(definition, OperationDefinitionNode | FragmentDefinitionNode)
+            else definition
+            for definition in document.definitions
         )
         return replace(document, definitions=definitions)
 
     def _cut(self, several: SelectionSetNode) -> SelectionSetNode:
         kept: list[Any] = []
-        for one in several.selections:
+        for selection in several.selections:
             if self._is_next():
                 continue
-            if isinstance(one, InlineFragmentNode) and self._is_next():
-                kept += one.selection_set.selections
+            if isinstance(selection, InlineFragmentNode) and self._is_next():
+                kept += selection.selection_set.selections
                 continue
-            if isinstance(one, FragmentSpreadNode) and self._is_next():
-                kept += self._fragments.get(one.name.value, ())
+            if isinstance(selection, FragmentSpreadNode) and self._is_next():
+                kept += self._fragments.get(selection.name.value, ())
                 continue
-            kept.append(self._cut_inside(one))
+            kept.append(self._cut_inside(selection))
         blank = FieldNode(name=NameNode(value="__typename"), arguments=(), directives=())
         return replace(several, selections=tuple(kept or [blank]))
 
-    def _cut_inside(self, one: Any) -> Any:
+    def _cut_inside(self, selection: Any) -> Any:
         changes: dict[str, Any] = {}
-        if isinstance(one, FieldNode):
-            arguments = tuple(item for item in one.arguments or () if not self._is_next())
+        if isinstance(selection, FieldNode):
+            arguments = tuple(item for item in selection.arguments or () if not self._is_next())
             changes["arguments"] = arguments
-            if one.alias is not None and self._is_next():
+            if selection.alias is not None and self._is_next():
                 changes["alias"] = None
-        if getattr(one, "selection_set", None) is not None:
-            changes["selection_set"] = self._cut(one.selection_set)
-        return replace(one, **changes) if changes else one
+        if getattr(selection, "selection_set", None) is not None:
+            changes["selection_set"] = self._cut(selection.selection_set)
+        return replace(selection, **changes) if changes else selection
 
     def _is_next(self) -> bool:
         self.seen += 1
@@ -361,15 +369,18 @@ def _prune(document: DocumentNode) -> DocumentNode:
     names = _FreshNames()
     visit(document, names)
     definitions: list[Any] = []
-    for one in document.definitions:
-        if isinstance(one, FragmentDefinitionNode) and one.name.value not in names.fragments:
+    for definition in document.definitions:
+        if (
+            isinstance(definition, FragmentDefinitionNode)
+            and definition.name.value not in names.fragments
+        ):
             continue
-        if isinstance(one, OperationDefinitionNode):
+        if isinstance(definition, OperationDefinitionNode):
             kept = tuple(
                 item
-                for item in one.variable_definitions or ()
+                for item in definition.variable_definitions or ()
                 if item.variable.name.value in names.variables
             )
-            one = replace(one, variable_definitions=kept, name=None)  # noqa: PLW2901 - the same, smaller
-        definitions.append(one)
+            definition = replace(definition, variable_definitions=kept, name=None)  # noqa: PLW2901 - the same, smaller
+        definitions.append(definition)
     return replace(document, definitions=tuple(definitions))

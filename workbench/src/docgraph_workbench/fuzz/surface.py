@@ -81,11 +81,11 @@ class PropertyShape:
     def leaves(self, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], PropertyShape]]:
         """Yield the properties that have a value, with their paths."""
         for name, child in self.children.items():
-            here = (*path, name)
+            child_path = (*path, name)
             if child.children:
-                yield from child.leaves(here)
+                yield from child.leaves(child_path)
             else:
-                yield here, child
+                yield child_path, child
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +104,16 @@ def mark_path(shape: PropertyShape, path: str) -> PropertyShape:
 def find_constants(shape: PropertyShape, filter: Any) -> Iterator[str]:
     """Record the values that a filter compares properties with, and yield their names."""
     if isinstance(filter, list):
-        for one in filter:
-            yield from find_constants(shape, one)
+        for part in filter:
+            yield from find_constants(shape, part)
     for key, condition in filter.items() if isinstance(filter, dict) else ():
         if key in _BRANCHES:
             yield from find_constants(shape, condition)
         elif key[:1] != "$":
             node = mark_path(shape, key)
-            node.values += [one for one in _read_constants(condition) if one not in node.values]
+            node.values += [
+                constant for constant in _read_constants(condition) if constant not in node.values
+            ]
             yield key
 
 
@@ -121,7 +123,7 @@ def _read_constants(condition: Any) -> Iterator[Any]:
             if operator in _CONSTANT and isinstance(operand, _SCALARS):
                 yield operand
             elif operator == "$in" and isinstance(operand, list):
-                yield from (one for one in operand if isinstance(one, _SCALARS))
+                yield from (constant for constant in operand if isinstance(constant, _SCALARS))
     elif isinstance(condition, _SCALARS) and not str(condition).startswith("@"):
         yield condition
 
@@ -227,7 +229,7 @@ class _SurfaceWalk:
             return
         node.kind = node.kind or KINDS.get(type_.name, "string")
         if isinstance(type_, GraphQLEnumType):
-            node.values += [one for one in self._app.enums[type_.name].stored.values()]
+            node.values += [value for value in self._app.enums[type_.name].stored.values()]
             node.kind = "enum"
         if why and why not in node.hidden_by:
             node.hidden_by.append(why)
@@ -240,8 +242,8 @@ class _SurfaceWalk:
         if is_abstract_type(type_):
             if namespace:
                 self._read_resolver(type_.name, self.surface.shape(namespace).at(prefix))
-            for one in self._app.schema.get_possible_types(type_):
-                self._enter(one, namespace, prefix, why)
+            for member in self._app.schema.get_possible_types(type_):
+                self._enter(member, namespace, prefix, why)
         elif isinstance(type_, GraphQLObjectType):
             for name, field in type_.fields.items():
                 self._follow(type_.name, name, field, (namespace, prefix, why))
@@ -304,8 +306,8 @@ def survey_stages(
 
 def _find_other(name: str, body: Any, namespace: str) -> str:
     """Return the collection that a stage reads besides its own; empty: none."""
-    found = find_reference(name, body, namespace.partition(".")[0])
-    return "" if found is None else f"{found.db}.{found.collection}"
+    reference = find_reference(name, body, namespace.partition(".")[0])
+    return "" if reference is None else f"{reference.db}.{reference.collection}"
 
 
 def _link(
@@ -317,15 +319,15 @@ def _link(
     named = inner.get("$fk") if _is(inner) else None
     named = named[0] if isinstance(named, list) and named else named
     if isinstance(named, str) and parent[0]:
-        own = (*parent[1], *named.split("."))
-        surface.shape(parent[0]).at(own).is_list |= is_list
-        surface.links.append(Link((parent[0], own), (namespace, tuple(path.split(".")))))
+        key_path = (*parent[1], *named.split("."))
+        surface.shape(parent[0]).at(key_path).is_list |= is_list
+        surface.links.append(Link((parent[0], key_path), (namespace, tuple(path.split(".")))))
 
 
 def _reshapes(stages: Any) -> bool:
     """Return whether the results of stages have other properties than the documents."""
-    found = flatten_stages(stages or [], _OPTIONAL)
-    return any(not _KEEPING.issuperset(stage) for stage in found)
+    flattened = flatten_stages(stages or [], _OPTIONAL)
+    return any(not _KEEPING.issuperset(stage) for stage in flattened)
 
 
 def _is(value: Any) -> TypeGuard[dict[str, Any]]:
@@ -335,7 +337,9 @@ def _is(value: Any) -> TypeGuard[dict[str, Any]]:
 def _find_condition(filter: Any, path: str) -> Any:
     """Return the condition of a filter on a path, wherever it is."""
     if isinstance(filter, list):
-        return next((one for item in filter if (one := _find_condition(item, path))), None)
+        return next(
+            (condition for item in filter if (condition := _find_condition(item, path))), None
+        )
     if not _is(filter):
         return None
     if path in filter:
@@ -391,8 +395,8 @@ def mark_evaluated(shape: PropertyShape, source: Any, joined: Mapping[str, Prope
 
 def _find_fields(value: Any, operator: str) -> Iterator[tuple[str, str]]:
     """Yield the `$paths` in a value, each with the operator around it."""
-    if isinstance(value, str) and (found := _FIELD.fullmatch(value)):
-        yield found[1], operator
+    if isinstance(value, str) and (path_match := _FIELD.fullmatch(value)):
+        yield path_match[1], operator
     elif isinstance(value, list):
         for item in value:
             yield from _find_fields(item, operator)

@@ -134,7 +134,7 @@ def stem_of(path: Sequence[str]) -> list[str]:
 
 def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
     """Yield the fields of a collection that may refer to documents."""
-    own = type_words(collection.name)
+    name_words = type_words(collection.name)
     for path, seen in collection.profile.shape.walk():
         if path[-1] == _REFERENCE_ID:
             yield from _find_references(collection, path, seen)
@@ -144,7 +144,7 @@ def find_sources(collection: Surveyed) -> Iterator[ReferenceField]:
         leaf = seen.elements if set(seen.kinds) == {"array"} and seen.elements else seen
         families = _families_of(leaf)
         stem = stem_of(path)
-        is_own_key = stem == own or (stem == [] and not _is_repeated(seen))
+        is_own_key = stem == name_words or (stem == [] and not _is_repeated(seen))
         is_own_key = is_own_key and len(path) == 1 and leaf is seen
         if not families or (is_own_key and _has_key_word(path[-1])):
             continue
@@ -182,7 +182,7 @@ def convert_texts(source: ReferenceField) -> Iterator[ReferenceField]:
     if source.family != "string":
         return
     for family, pattern, parse in _TEXTS_OF_IDS:
-        values = tuple(parse(one) for one in source.values if pattern.fullmatch(one))
+        values = tuple(parse(text) for text in source.values if pattern.fullmatch(text))
         if len(values) >= len(source.values) * _NEARLY_ALL:
             yield replace(source, family=family, values=values)
 
@@ -264,7 +264,8 @@ def _families_of(seen: Seen, *, is_key: bool = False) -> list[str]:
     if not _FORMS.isdisjoint(seen.kinds) or (counts.pop("", 0) > some and not is_key):
         return []
     return sorted(
-        counts, key=lambda one: (one not in CHANCELESS or counts[one] < some, -counts[one])
+        counts,
+        key=lambda family: (family not in CHANCELESS or counts[family] < some, -counts[family]),
     )
 
 

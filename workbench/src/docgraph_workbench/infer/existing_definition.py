@@ -67,19 +67,21 @@ class Existing:
         """Return the database of the first field of `Query` that names one."""
         mappings = self.mappings.get("Query")
         fields = mappings.values() if isinstance(mappings, Mapping) else ()
-        found = (one.get("db") for one in fields if isinstance(one, Mapping))
-        return next((db for db in found if isinstance(db, str)), None)
+        databases = (mapping.get("db") for mapping in fields if isinstance(mapping, Mapping))
+        return next((db for db in databases if isinstance(db, str)), None)
 
     def name_collections(self, db: str) -> dict[str, str]:
         """Return the types of collections: those of the fields of `Query` that query them."""
-        query, found = self.types.get("Query"), dict[str, str]()
+        query, type_names = self.types.get("Query"), dict[str, str]()
         mappings = self.mappings.get("Query")
         for name, mapping in mappings.items() if isinstance(mappings, Mapping) else ():
             match mapping:
-                case {"db": str(own), "collection": str(collection)} if own == db and query:
+                case {"db": str(field_db), "collection": str(collection)} if (
+                    field_db == db and query
+                ):
                     if query.named.get(name) in self.types:
-                        found.setdefault(collection, query.named[name])
-        return found
+                        type_names.setdefault(collection, query.named[name])
+        return type_names
 
     def name_nested(self) -> dict[tuple[str, str], str]:
         """Return the types of objects and enums, by the type and the property that has them."""
@@ -134,12 +136,12 @@ def _read_type(existing: Existing, node: _TypeNode) -> None:
     type_ = existing.types.setdefault(name, ExistingType(loc.end - 1))
     type_.taken_out.update(_TAKEN_OUT.findall(existing.schema[loc.start : loc.end]))
     if isinstance(node, EnumTypeDefinitionNode | EnumTypeExtensionNode):
-        type_.fields.update((one.name.value, "") for one in node.values or ())
+        type_.fields.update((value.name.value, "") for value in node.values or ())
         return
     mappings = existing.mappings.get(name)
-    own = mappings if isinstance(mappings, Mapping) else {}
-    for one in node.fields or ():
-        _read_field(type_, one, own.get(one.name.value))
+    field_mappings = mappings if isinstance(mappings, Mapping) else {}
+    for field_node in node.fields or ():
+        _read_field(type_, field_node, field_mappings.get(field_node.name.value))
 
 
 def _read_field(type_: ExistingType, node: FieldDefinitionNode, mapping: Any) -> None:
@@ -169,6 +171,6 @@ def describe_query(mapping: Mapping[str, Any]) -> str:
 def _without_names(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {
-            str(key): None if key == "$arg" else _without_names(one) for key, one in value.items()
+            str(key): None if key == "$arg" else _without_names(part) for key, part in value.items()
         }
-    return [_without_names(one) for one in value] if isinstance(value, list) else value
+    return [_without_names(part) for part in value] if isinstance(value, list) else value

@@ -76,7 +76,7 @@ _UNCHANGED: Final = frozenset(
     "software hardware sheep fish feedback traffic weather history telemetry aircraft spacecraft "
     "means headquarters corps goods jeans pants scissors".split()
 )
-_PLURALS: Final = {one: many for many, one in _IRREGULAR.items() if many != "persons"}
+_PLURALS: Final = {single: many for many, single in _IRREGULAR.items() if many != "persons"}
 
 
 def split_words(name: str) -> list[str]:
@@ -88,9 +88,9 @@ def singular(word: str) -> str:
     """Return the singular of a plural, English or well-known; other words unchanged."""
     if word in _IRREGULAR or word in _FOREIGN:
         return _IRREGULAR.get(word) or _FOREIGN[word]
-    for many, one in _FOREIGN_ENDINGS:
+    for many, single in _FOREIGN_ENDINGS:
         if word.endswith(many):
-            return word.removesuffix(many) + one
+            return word.removesuffix(many) + single
     if word in _UNCHANGED or word in _IN_S:
         return word
     if word.endswith("men") and word not in _NOT_OF_MEN:
@@ -194,7 +194,7 @@ def _without_accents(text: str) -> str:
     if text.isascii():
         return text
     apart = unicodedata.normalize("NFKD", text.replace("ß", "ss"))
-    return "".join(one for one in apart if not unicodedata.combining(one))
+    return "".join(character for character in apart if not unicodedata.combining(character))
 
 
 def _attempts(wishes: Sequence[str]) -> Iterator[str]:

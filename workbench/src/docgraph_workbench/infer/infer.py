@@ -73,8 +73,8 @@ async def infer(store: Store, scope: SurveyScope, names: KnownNames | None = Non
         raise _nothing(scope, notes)
     budget = Budget(scope.seconds * _RELATIONS_SHARE)
     relations = await find_relations(store, collections, budget, notes)
-    known = names or KnownNames()
-    model = await scope.run(lambda: build_model(collections, relations, known))
+    known_names = names or KnownNames()
+    model = await scope.run(lambda: build_model(collections, relations, known_names))
     notes += model.notes
     if not model.types["Query"].fields:
         raise _nothing(scope, notes)
@@ -147,45 +147,61 @@ class _ModelBuilder:
     def build_types(self, collections: Sequence[Surveyed], names: KnownNames) -> None:
         """Build the types; those of the collections themselves get their preferred names."""
         chosen = {
-            one.name: self._types.claim(names.collections[one.name])
-            for one in collections
-            if one.name in names.collections
+            collection.name: self._types.claim(names.collections[collection.name])
+            for collection in collections
+            if collection.name in names.collections
         }
-        for one in collections:
-            if one.name not in chosen:
-                wish = pascal(type_words(one.name))
+        for collection in collections:
+            if collection.name not in chosen:
+                wish = pascal(type_words(collection.name))
                 wish = wish if is_name(wish) else f"Type{wish}"
-                chosen[one.name] = self._types.claim(wish, f"{wish}Document")
-        for one in collections:
+                chosen[collection.name] = self._types.claim(wish, f"{wish}Document")
+        for collection in collections:
             relations = (relation.source for relation in self._relations)
-            references = frozenset(own.path for own in relations if own.collection is one)
-            known = (references, one.open_ended, names.nested, one.listed.required, one.name)
-            builder = TypeBuilder(self.model, self._types, *known)
-            builder.build(chosen[one.name], one.profile.shape)
-            if not self.model.types[chosen[one.name]].fields:
-                del self.model.types[chosen[one.name]]
-                self.model.notes.append(f"{one.name}: left out, nothing in it can be a field")
+            references = frozenset(
+                source.path for source in relations if source.collection is collection
+            )
+            context = (
+                references,
+                collection.open_ended,
+                names.nested,
+                collection.listed.required,
+                collection.name,
+            )
+            builder = TypeBuilder(self.model, self._types, *context)
+            builder.build(chosen[collection.name], collection.profile.shape)
+            if not self.model.types[chosen[collection.name]].fields:
+                del self.model.types[chosen[collection.name]]
+                self.model.notes.append(
+                    f"{collection.name}: left out, nothing in it can be a field"
+                )
                 continue
-            part = _CollectionPart(one, chosen[one.name], builder)
+            part = _CollectionPart(collection, chosen[collection.name], builder)
             lists = (builder.leaves, builder.names, references, self.model)
-            part.lists = ListBuilder(one, part.type_name, *lists)
-            self._parts[one.name] = part
+            part.lists = ListBuilder(collection, part.type_name, *lists)
+            self._parts[collection.name] = part
             self._describe(part)
 
     def _describe(self, part: _CollectionPart) -> None:
-        one, type_ = part.collection, self.model.types[part.type_name]
-        kind = {"view": "view", "timeseries": "time series"}.get(one.listed.kind, "collection")
-        is_known = one.documents is not None and one.is_explained
-        about = f"about {one.documents} documents, " if is_known else ""
-        type_.description = f"A document of {one.name}"
-        type_.remarks.insert(0, f"{kind} {one.name}: {about}{one.profile.documents} looked at")
-        documents = one.documents if is_known else None
-        known = (one.listed.kind, part.type_name, documents, one.profile.documents)
-        self.model.collections.append(CollectionType(one.name, *known))
+        collection, type_ = part.collection, self.model.types[part.type_name]
+        kind = {"view": "view", "timeseries": "time series"}.get(
+            collection.listed.kind, "collection"
+        )
+        is_known = collection.documents is not None and collection.is_explained
+        about = f"about {collection.documents} documents, " if is_known else ""
+        type_.description = f"A document of {collection.name}"
+        type_.remarks.insert(
+            0, f"{kind} {collection.name}: {about}{collection.profile.documents} looked at"
+        )
+        documents = collection.documents if is_known else None
+        facts = (collection.listed.kind, part.type_name, documents, collection.profile.documents)
+        self.model.collections.append(CollectionType(collection.name, *facts))
 
     def add_all_forward(self) -> None:
         """Add relations from documents that have keys to the documents they refer to."""
-        self._relations = [one for one in self._relations if self._parts.keys() >= {*_ends(one)}]
+        self._relations = [
+            relation for relation in self._relations if self._parts.keys() >= {*_ends(relation)}
+        ]
         for relation in self._relations:
             self._add_forward(relation)
 
@@ -206,15 +222,15 @@ class _ModelBuilder:
             part.builder.names[source.path] = part.builder.names[path]
         else:
             name = self._name_forward(part, owner, relation, own_name)
-        one = Field(name, f"[{target.type_name}!]!" if many else target.type_name, mapping)
+        forward = Field(name, f"[{target.type_name}!]!" if many else target.type_name, mapping)
         if many:
-            one.arguments, one.mapping = page_arguments(), page_mapping(mapping)
+            forward.arguments, forward.mapping = page_arguments(), page_mapping(mapping)
         if relation.share < 1:
-            one.remarks.append(f"{relation.found} of {relation.tested} values were found")
-        owner.add(one)
+            forward.remarks.append(f"{relation.found} of {relation.tested} values were found")
+        owner.add(forward)
         evidence = relation.describe()
         self.model.notes.append(evidence)
-        described = ModelRelation(*_ends(relation), owner.name, one.name, evidence)
+        described = ModelRelation(*_ends(relation), owner.name, forward.name, evidence)
         self.model.relations[(source.collection.name, *source.path)] = described
 
     def _name_forward(
@@ -245,17 +261,17 @@ class _ModelBuilder:
         """Return whether nothing else in the same object refers to that collection."""
         source, key = relation.source, relation.key
         alike = [
-            one
-            for one in self._relations
-            if one.source.collection is source.collection
-            and one.source.path[:-1] == source.path[:-1]
-            and one.key.collection is key.collection
+            other
+            for other in self._relations
+            if other.source.collection is source.collection
+            and other.source.path[:-1] == source.path[:-1]
+            and other.key.collection is key.collection
         ]
         return len(alike) == 1
 
     def add_all_backward(self) -> None:
         """Add relations from a document to those that refer to it."""
-        pairs = Counter(_ends(one) for one in self._relations)
+        pairs = Counter(_ends(relation) for relation in self._relations)
         for relation in self._relations:
             source = relation.source
             is_built = source.path in self._parts[source.collection.name].builder.names
@@ -269,21 +285,21 @@ class _ModelBuilder:
         find = {source.text: {"$fk": key.name}}
         if source.collection.is_unique(source.text) and not source.is_many:
             name = pool.claim(camel(type_words(source.collection.name)), f"{part.type_name}Back")
-            one = Field(name, part.type_name, part.lists.build_mapping(find))
+            backward = Field(name, part.type_name, part.lists.build_mapping(find))
         else:
             name = pool.claim(*_name_backward(relation, is_only=is_only))
             sorts = part.lists.build_sorts(NamePool(("limit", "skip")), _MAX_SORTS)
             mapping = page_mapping(part.lists.build_mapping(find, sorts))
             arguments = [*(argument for argument, _ in sorts), *page_arguments()]
-            one = Field(name, f"[{part.type_name}!]!", mapping, arguments)
+            backward = Field(name, f"[{part.type_name}!]!", mapping, arguments)
         if not relation.is_indexed and source.collection.is_explained:
             create = f'createIndex({{"{source.text}": 1}})'
             command = f'db.getCollection("{source.collection.name}").{create}'
-            one.remarks.append(f"no index serves this: {command}")
-        self.model.types[target.type_name].add(one)
+            backward.remarks.append(f"no index serves this: {command}")
+        self.model.types[target.type_name].add(backward)
         described = self.model.relations.get((source.collection.name, *source.path))
         if described is not None:
-            described.back = one.name
+            described.back = backward.name
 
     def build_entrances(self) -> None:
         """Build the fields of `Query`."""

@@ -70,8 +70,8 @@ class ListBuilder:
         conditions: list[Any] = []
         arguments: list[Argument] = []
         for given, condition in self._filters(names):
-            arguments += [one for one in given if one not in arguments]
-            wanted = [one.name for one in given]
+            arguments += [argument for argument in given if argument not in arguments]
+            wanted = [argument.name for argument in given]
             conditions.append({"$ifarg": [wanted if len(wanted) > 1 else wanted[0], condition]})
         sorts = self.build_sorts(names, _MAX_SORTS)
         mapping = self.build_mapping({"$and": conditions} if conditions else {}, sorts)
@@ -91,7 +91,7 @@ class ListBuilder:
         mapping: dict[str, Any] = {"db": self.collection.db, "collection": self.collection.name}
         mapping["find"] = find
         if sorts:
-            mapping["sort"] = {path: {"$arg": [one.name, None]} for one, path in sorts}
+            mapping["sort"] = {path: {"$arg": [argument.name, None]} for argument, path in sorts}
         return mapping
 
     def build_single(self, name: str, leaf: ScalarProperty, argument: str) -> Field:
@@ -121,32 +121,38 @@ class ListBuilder:
             if type_.startswith("["):
                 operators[name] = ["has", "any"]
             elif possible:
-                operators[name] = [one for one in possible if one != "range" or not leaf.arrays]
+                operators[name] = [
+                    operator for operator in possible if operator != "range" or not leaf.arrays
+                ]
                 orders.append(name)
-        found: dict[str, Any] = {}
+        generated: dict[str, Any] = {}
         if operators and self._is_free("Where"):
-            found["filter"] = {"fields": operators, "indexed-only": True}
+            generated["filter"] = {"fields": operators, "indexed-only": True}
         if orders and self._is_free("Order"):
-            found["orderBy"] = {"fields": orders, "indexed-only": True}
-        return found
+            generated["orderBy"] = {"fields": orders, "indexed-only": True}
+        return generated
 
     def _is_free(self, suffix: str) -> bool:
         """Return whether no type is called like one that `filter` or `orderBy` generates."""
         name = f"{self.type_name}{suffix}"
-        return not any(one.startswith(name) for one in (*self.model.types, *self.model.enums))
+        return not any(taken.startswith(name) for taken in (*self.model.types, *self.model.enums))
 
     def _find_type(self, leaf: ScalarProperty) -> str | None:
         """Return the type of the field of a property; None: it has none, or one of lists."""
         if not self._is_askable(leaf):
             return None
-        type_name, found = self.type_name, ""
+        type_name, field_type = self.type_name, ""
         for name in self._words_of(leaf):
             owner = self.model.types.get(type_name)
-            own = None if owner is None else owner.fields.get(name)
-            if own is None or isinstance(own.mapping, dict):
+            field = None if owner is None else owner.fields.get(name)
+            if field is None or isinstance(field.mapping, dict):
                 return None
-            found, type_name = own.type, own.type.strip("!")
-        return None if found.startswith("[[") or found.strip("[]!") in _UNASKED else found
+            field_type, type_name = field.type, field.type.strip("!")
+        return (
+            None
+            if field_type.startswith("[[") or field_type.strip("[]!") in _UNASKED
+            else field_type
+        )
 
     def build_sorts(self, names: NamePool, most: int) -> list[tuple[Argument, str]]:
         """Build the arguments for the sort, each with its property."""
@@ -163,24 +169,26 @@ class ListBuilder:
     def _sorted_leaves(self) -> list[ScalarProperty]:
         """Return properties with an index, and in small collections dates, numbers and names."""
         able = [
-            one
-            for one in self.leaves
-            if not one.is_repeated
-            and self._is_askable(one)
-            and one.path not in self.references
-            and one.type not in ("ObjectId", "UUID", "ID")
+            leaf
+            for leaf in self.leaves
+            if not leaf.is_repeated
+            and self._is_askable(leaf)
+            and leaf.path not in self.references
+            and leaf.type not in ("ObjectId", "UUID", "ID")
         ]
-        first = [one for one in able if self.collection.has_index(one.text)]
-        others = [one for one in able if one not in first and self.collection.is_scanned]
+        first = [leaf for leaf in able if self.collection.has_index(leaf.text)]
+        others = [leaf for leaf in able if leaf not in first and self.collection.is_scanned]
         wanted = ("DateTime", *_NUMBERS)
         telling = [
-            one
-            for one in others
-            if len(one.path) < _DEEPEST and (one.type in wanted or _is_called(one))
+            leaf
+            for leaf in others
+            if len(leaf.path) < _DEEPEST and (leaf.type in wanted or _is_called(leaf))
         ]
-        telling.sort(key=lambda one: (one.type != "DateTime", not _is_called(one)))
-        found = [one for one in (*first, *telling) if one.path != ("_id",) and one.distinct != 1]
-        return sorted(found, key=lambda one: (len(one.path), one.type != "DateTime"))
+        telling.sort(key=lambda leaf: (leaf.type != "DateTime", not _is_called(leaf)))
+        sortable = [
+            leaf for leaf in (*first, *telling) if leaf.path != ("_id",) and leaf.distinct != 1
+        ]
+        return sorted(sortable, key=lambda leaf: (len(leaf.path), leaf.type != "DateTime"))
 
     def _filters(self, names: NamePool) -> Iterator[_FilterArguments]:
         if any(kind == _FOUND_BY for index in self.collection.indexes for _, kind in index.keys):
@@ -188,7 +196,7 @@ class ListBuilder:
             yield (Argument(name, "String"),), {"$text": {"$search": {"$arg": name}}}
         ranked = sorted(
             ((rank, leaf) for leaf in self.leaves if (rank := self._rank(leaf)) is not None),
-            key=lambda one: one[0],
+            key=lambda pair: pair[0],
         )
         for _, leaf in ranked[:_MAX_FILTERS]:
             yield from self._filter(leaf, names)
@@ -209,7 +217,7 @@ class ListBuilder:
         """Name a filter: `tags` is queried by `tag`, unless another property has that name."""
         words = self._words_of(leaf)
         single = _join([*words[:-1], _one_of(words[-1])])
-        is_free = all(_join(self._words_of(one)) != single for one in self.leaves)
+        is_free = all(_join(self._words_of(other)) != single for other in self.leaves)
         return single if leaf.is_list and is_free else _join(words)
 
     def _words_of(self, leaf: ScalarProperty) -> list[str]:
@@ -271,11 +279,11 @@ def _filter_range(leaf: ScalarProperty, base: str, names: NamePool) -> Iterator[
     ends = {"from": "$gte", "before": "$lt"} if is_date else {"min": "$gte", "max": "$lte"}
     arguments = [Argument(names.claim(_join([base, end])), leaf.type) for end in ends]
     bounds = [
-        {operator: {"$arg": one.name}}
-        for one, operator in zip(arguments, ends.values(), strict=True)
+        {operator: {"$arg": argument.name}}
+        for argument, operator in zip(arguments, ends.values(), strict=True)
     ]
-    for one, bound in zip(arguments, bounds, strict=True):
-        yield (one,), {leaf.text: bound}
+    for argument, bound in zip(arguments, bounds, strict=True):
+        yield (argument,), {leaf.text: bound}
     if leaf.arrays:
         yield tuple(arguments), _match_one(leaf.path, leaf.arrays, bounds[0] | bounds[1])
 
@@ -330,8 +338,8 @@ def _one_of(name: str) -> str:
     last = words[-1] if words else ""
     if not last or not name.lower().endswith(last):
         return name
-    one, start = singular(last), len(name) - len(last)
-    return name[:start] + (one.capitalize() if name[start].isupper() else one)
+    single, start = singular(last), len(name) - len(last)
+    return name[:start] + (single.capitalize() if name[start].isupper() else single)
 
 
 def _words(path: Sequence[str]) -> list[str]:

@@ -61,66 +61,76 @@ class _Merger:
     def merge(self) -> Merged:
         texts: dict[int, str] = {}  # by the position where they are inserted
         for type_ in self._model.types.values():
-            known = self._existing.types.get(type_.name)
-            if known is None:
+            existing = self._existing.types.get(type_.name)
+            if existing is None:
                 continue
-            lines = [*self._add_fields(type_, known), *self._report_left_out(type_, known)]
+            lines = [*self._add_fields(type_, existing), *self._report_left_out(type_, existing)]
             if lines:
-                texts[known.end] = "".join(f"{line}\n" for line in lines)
-            self._report_unseen(type_, known)
+                texts[existing.end] = "".join(f"{line}\n" for line in lines)
+            self._report_unseen(type_, existing)
         whole = list(self._add_types())
         for enum in self._model.enums.values():
-            known = self._existing.types.get(enum.name)
-            lines = [] if known is None else list(self._add_values(enum, known))
-            if known is not None and lines:
-                texts[known.end] = "".join(f"{line}\n" for line in lines)
+            existing = self._existing.types.get(enum.name)
+            lines = [] if existing is None else list(self._add_values(enum, existing))
+            if existing is not None and lines:
+                texts[existing.end] = "".join(f"{line}\n" for line in lines)
         self._result.schema = _write(self._existing.schema, texts, whole)
         return self._result
 
-    def _add_fields(self, type_: ObjectType, known: ExistingType) -> Iterator[str]:
-        for one in type_.fields.values():
-            if self._is_there(type_.name, one, known):
+    def _add_fields(self, type_: ObjectType, existing: ExistingType) -> Iterator[str]:
+        for inferred in type_.fields.values():
+            if self._is_there(type_.name, inferred, existing):
                 continue
-            yield from render_field(one)
-            self._result.added.append(f"{type_.name}.{one.name}")
-            self._map(type_.name, one.name, one.mapping)
-            self._want(one)
+            yield from render_field(inferred)
+            self._result.added.append(f"{type_.name}.{inferred.name}")
+            self._map(type_.name, inferred.name, inferred.mapping)
+            self._want(inferred)
 
-    def _is_there(self, owner: str, one: Field, known: ExistingType) -> bool:
-        if one.name in known.fields:
-            self._compare(owner, one.name, one, known)
+    def _is_there(self, owner: str, inferred: Field, existing: ExistingType) -> bool:
+        if inferred.name in existing.fields:
+            self._compare(owner, inferred.name, inferred, existing)
             return True
-        if one.name in known.taken_out or not self._existing.taken_out.isdisjoint(_names(one)):
+        if inferred.name in existing.taken_out or not self._existing.taken_out.isdisjoint(
+            _names(inferred)
+        ):
             return True
-        if not isinstance(one.mapping, Mapping):
-            theirs = known.paths.get(one.mapping or one.name)
+        if not isinstance(inferred.mapping, Mapping):
+            theirs = existing.paths.get(inferred.mapping or inferred.name)
             if theirs is not None:
-                self._compare(owner, theirs, one, known)
+                self._compare(owner, theirs, inferred, existing)
             return theirs is not None
-        place = f"{one.mapping['db']}.{one.mapping['collection']}"
-        is_listed = owner == "Query" and one.type.startswith("[") and place in known.lists
-        return is_listed or describe_query(one.mapping) in known.queries
+        place = f"{inferred.mapping['db']}.{inferred.mapping['collection']}"
+        is_listed = owner == "Query" and inferred.type.startswith("[") and place in existing.lists
+        return is_listed or describe_query(inferred.mapping) in existing.queries
 
-    def _compare(self, owner: str, name: str, one: Field, known: ExistingType) -> None:
+    def _compare(self, owner: str, name: str, inferred: Field, existing: ExistingType) -> None:
         """Report an existing field, under whichever name, that has another type."""
-        theirs = known.fields.get(name, one.type)
-        if theirs.replace("!", "") != one.type.replace("!", ""):  # a sample does not prove `!`
+        theirs = existing.fields.get(name, inferred.type)
+        if theirs.replace("!", "") != inferred.type.replace("!", ""):  # a sample does not prove `!`
             self._result.notes.append(
-                f"{owner}.{name}: kept as {theirs}; the sample shows {one.type}"
+                f"{owner}.{name}: kept as {theirs}; the sample shows {inferred.type}"
             )
 
-    def _report_left_out(self, type_: ObjectType, known: ExistingType) -> Iterator[str]:
+    def _report_left_out(self, type_: ObjectType, existing: ExistingType) -> Iterator[str]:
         for name, reason in type_.left_out:
-            if name not in known.taken_out and name not in known.fields and name not in known.paths:
+            if (
+                name not in existing.taken_out
+                and name not in existing.fields
+                and name not in existing.paths
+            ):
                 yield render_left_out(name, reason)
 
-    def _report_unseen(self, type_: ObjectType, known: ExistingType) -> None:
+    def _report_unseen(self, type_: ObjectType, existing: ExistingType) -> None:
         """Report properties that do not occur in the sample."""
         if type_.name == "Query":
             return
-        seen = {one.mapping or one.name for one in type_.fields.values() if _reads(one)}
+        seen = {
+            inferred.mapping or inferred.name
+            for inferred in type_.fields.values()
+            if _reads(inferred)
+        }
         left_out = dict(type_.left_out)
-        for path, name in known.paths.items():
+        for path, name in existing.paths.items():
             if path not in seen and "." not in path and name not in type_.fields:
                 reason = left_out.get(safe_name(path), f"the sample has no property {path!r}")
                 self._result.notes.append(f"{type_.name}.{name}: kept; {reason}")
@@ -142,28 +152,32 @@ class _Merger:
                 for key, value in map_enum(type_).items():
                     self._map(name, key, value)
             else:
-                type_.fields = {one.name: one for one in type_.fields.values() if self._is_in(one)}
-                for one in type_.fields.values():
-                    self._map(name, one.name, one.mapping)
-                    self._want(one)
+                type_.fields = {
+                    inferred.name: inferred
+                    for inferred in type_.fields.values()
+                    if self._is_in(inferred)
+                }
+                for inferred in type_.fields.values():
+                    self._map(name, inferred.name, inferred.mapping)
+                    self._want(inferred)
             yield render_type(type_)
 
-    def _is_in(self, one: Field) -> bool:
-        return self._existing.taken_out.isdisjoint(_names(one))
+    def _is_in(self, inferred: Field) -> bool:
+        return self._existing.taken_out.isdisjoint(_names(inferred))
 
-    def _add_values(self, enum: EnumType, known: ExistingType) -> Iterator[str]:
+    def _add_values(self, enum: EnumType, existing: ExistingType) -> Iterator[str]:
         stored = self._existing.mappings.get(enum.name)
         values = list(stored.values()) if isinstance(stored, Mapping) else []
         for name, value in enum.values.items():
-            is_there = name in known.fields or value in known.fields or value in values
-            if is_there or name in known.taken_out:
+            is_there = name in existing.fields or value in existing.fields or value in values
+            if is_there or name in existing.taken_out:
                 continue
             yield f"  {name}"
             self._result.added.append(f"{enum.name}.{name}")
             self._map(enum.name, name, value if value != name else None)
 
-    def _want(self, one: Field) -> None:
-        self._wanted += _names(one)
+    def _want(self, inferred: Field) -> None:
+        self._wanted += _names(inferred)
 
     def _map(self, owner: str, name: str, mapping: Any) -> None:
         theirs = self._existing.mappings.get(owner)
@@ -172,13 +186,13 @@ class _Merger:
             self._result.mappings.setdefault(owner, {})[name] = mapping
 
 
-def _reads(one: Field) -> bool:
-    return not isinstance(one.mapping, Mapping)
+def _reads(inferred: Field) -> bool:
+    return not isinstance(inferred.mapping, Mapping)
 
 
-def _names(one: Field) -> list[str]:
+def _names(inferred: Field) -> list[str]:
     """Return the types that a field and its arguments name."""
-    types = [one.type, *(argument.type for argument in one.arguments)]
+    types = [inferred.type, *(argument.type for argument in inferred.arguments)]
     return [name for text in types for name in _NAMED.findall(text)]
 
 

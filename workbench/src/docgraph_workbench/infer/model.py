@@ -40,9 +40,9 @@ class ObjectType:
     fields: dict[str, Field] = field(default_factory=dict)
     left_out: list[tuple[str, str]] = field(default_factory=list)
 
-    def add(self, one: Field) -> None:
+    def add(self, field: Field) -> None:
         """Add a field."""
-        self.fields[one.name] = one
+        self.fields[field.name] = field
 
 
 @dataclass(slots=True)
@@ -112,12 +112,12 @@ class Model:
     def describe(self) -> dict[str, Any]:
         """Return collections, relations and left-out properties for JSON."""
         return {
-            "collections": [asdict(one) for one in self.collections],
-            "relations": [asdict(one) for one in self.relations.values()],
+            "collections": [asdict(collection) for collection in self.collections],
+            "relations": [asdict(relation) for relation in self.relations.values()],
             "leftOut": [
-                {"type": one.name, "name": name, "reason": reason}
-                for one in self.types.values()
-                for name, reason in one.left_out
+                {"type": type_.name, "name": name, "reason": reason}
+                for type_ in self.types.values()
+                for name, reason in type_.left_out
             ],
         }
 
@@ -148,8 +148,8 @@ def _type_lines(type_: ObjectType | EnumType) -> Iterator[str]:
     yield from map(_comment, type_.remarks)
     yield from _describe(type_.description)
     yield f"type {type_.name} {{"
-    for one in type_.fields.values():
-        yield from render_field(one)
+    for type_field in type_.fields.values():
+        yield from render_field(type_field)
     for name, reason in type_.left_out:
         yield render_left_out(name, reason)
     yield "}"
@@ -170,14 +170,14 @@ def _field_lines(field: Field) -> Iterator[str]:
     yield from map(_comment, field.remarks)
     yield from _describe(field.description)
     aside = f"  {_comment(field.aside)}" if field.aside else ""
-    arguments = [_render_argument(one) for one in field.arguments]
+    arguments = [_render_argument(argument) for argument in field.arguments]
     line = f"{field.name}({', '.join(arguments)})" if arguments else field.name
     line = f"{line}: {field.type}"
     if len(line) + len(_INDENT) <= _WIDTH or not arguments:
         yield line + aside
         return
     yield f"{field.name}("
-    yield from (f"{_INDENT}{one}" for one in arguments)
+    yield from (f"{_INDENT}{argument}" for argument in arguments)
     yield f"): {field.type}{aside}"
 
 
@@ -204,9 +204,13 @@ def build_mappings(model: Model) -> dict[str, Any]:
     """Return the mappings of the schema; types that need none are left out."""
     mappings: dict[str, Any] = {}
     for type_ in model.types.values():
-        own = {one.name: one.mapping for one in type_.fields.values() if one.mapping is not None}
-        if own:
-            mappings[type_.name] = own
+        field_mappings = {
+            field.name: field.mapping
+            for field in type_.fields.values()
+            if field.mapping is not None
+        }
+        if field_mappings:
+            mappings[type_.name] = field_mappings
     for enum in model.enums.values():
         if stored := map_enum(enum):
             mappings[enum.name] = stored

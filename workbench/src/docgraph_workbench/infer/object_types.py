@@ -126,18 +126,18 @@ class TypeBuilder:
         is_always = seen.filled == shape.count
         is_certain = is_required and is_always and not typed.has_misfits
         text = typed.text + ("!" if len(path) == 1 and is_certain else "")
-        one = Field(name, text, None if name == key else step, remarks=typed.remarks)
+        built = Field(name, text, None if name == key else step, remarks=typed.remarks)
         if path not in self.references and typed.base not in self.model.enums:
             is_open = not is_about_people(self.collection)
-            one.description = _describe(path, seen, typed) if is_open else ""
+            built.description = _describe(path, seen, typed) if is_open else ""
         if not is_always:
-            one.aside = f"in {_percent(seen.filled, shape.count)} of the documents"
-        type_.add(one)
+            built.aside = f"in {_percent(seen.filled, shape.count)} of the documents"
+        type_.add(built)
 
     def _type(self, owner: str, path: FieldPath, seen: Seen, list_depth: int) -> _Typed | None:
         """Return the type of the values, by their most frequent form; None if there is none."""
         forms = _find_forms(seen)
-        form = max(forms, key=lambda one: forms[one])
+        form = max(forms, key=lambda candidate: forms[candidate])
         typed = self._type_form(form, owner, path, seen, list_depth)
         if "array" in forms:
             self._record_array(path, is_mixed=len(forms) > 1)
@@ -152,8 +152,10 @@ class TypeBuilder:
         """Record for all scalars at or below the path that there are arrays."""
         size = len(path)
         self.leaves = [
-            replace(one, arrays=((size, is_mixed), *one.arrays)) if one.path[:size] == path else one
-            for one in self.leaves
+            replace(leaf, arrays=((size, is_mixed), *leaf.arrays))
+            if leaf.path[:size] == path
+            else leaf
+            for leaf in self.leaves
         ]
 
     def _type_form(
@@ -166,7 +168,7 @@ class TypeBuilder:
             if inner is None:
                 return None
             if "array" in seen.elements.kinds:  # no filter reaches into it
-                self.leaves = [one for one in self.leaves if one.path[: len(path)] != path]
+                self.leaves = [leaf for leaf in self.leaves if leaf.path[: len(path)] != path]
             elif self.leaves and self.leaves[-1].path == path:
                 self.leaves[-1] = replace(self.leaves[-1], is_list=True)
             return _Typed(inner.base, f"[{inner.text}]", inner.remarks, inner.is_leaf)
@@ -180,7 +182,7 @@ class TypeBuilder:
         shape = seen.shape
         if shape is None:
             return _document("nested too deep to be looked at")
-        if not any(not one.is_empty for one in shape.fields.values()):
+        if not any(not inner.is_empty for inner in shape.fields.values()):
             return _document("nothing is known of what is in it")
         if _is_map(shape):
             is_safe = not _has_secrets(path, shape, self.collection)
@@ -233,23 +235,23 @@ class TypeBuilder:
             count = len(seen.values)
             typed.remarks.append(f"only {count} texts: an enum, if there will be no others")
         if len(kinds) < len(counts):
-            others = ", ".join(f"{counts[one]} {one}" for one in sorted(counts.keys() - kinds))
+            others = ", ".join(f"{counts[kind]} {kind}" for kind in sorted(counts.keys() - kinds))
             typed.remarks.append(f"not all are {typed.base} ({others}): null, with an error")
             typed.has_misfits = True
         if seen.dates and seen.dates == seen.kinds["string"]:
             typed.remarks.append("texts that look like dates")
-        known = (len(seen.values), seen.filled, seen.overflowed, seen.is_prose)
+        statistics = (len(seen.values), seen.filled, seen.overflowed, seen.is_prose)
         compared = typed.base
         if typed.base == "ID" and not is_id:
             compared = _NOT_COMPARED if "binary" in kinds else compared
             compared = "Float" if _is_number(counts) else compared
-        self.leaves.append(ScalarProperty(path, compared, False, list_depth > 0, *known))
+        self.leaves.append(ScalarProperty(path, compared, False, list_depth > 0, *statistics))
         return typed
 
     def _claim(self, owner: str, path: FieldPath, *wishes: str) -> str:
         """Return a name for a type, preferably the one it already has."""
-        known = self.nested.get((owner, path[-1]))
-        return self.type_names.claim(*([known] if known else []), *wishes)
+        existing_name = self.nested.get((owner, path[-1]))
+        return self.type_names.claim(*([existing_name] if existing_name else []), *wishes)
 
     def _type_enum(self, owner: str, path: FieldPath, values: dict[str, str]) -> _Typed:
         wish = owner + pascal(split_words(path[-1]) or ["kind"])

@@ -86,8 +86,8 @@ def choose_scalar(kinds: Collection[str]) -> str | None:
     """Return the scalar that represents all of these kinds; None if there is none."""
     if len(kinds) == 1:
         return SCALARS.get(next(iter(kinds)))
-    found = set(kinds)
-    return next((scalar for common, scalar in _COMMON if found <= common), "ID")
+    present = set(kinds)
+    return next((scalar for common, scalar in _COMMON if present <= common), "ID")
 
 
 def find_shown(kinds: Collection[str]) -> set[str]:
@@ -167,11 +167,11 @@ class Shape:
         Arrays of arrays are left out: no filter of the database reaches into them.
         """
         for name, seen in self.fields.items():
-            here = (*path, name)
-            yield here, seen
+            field_path = (*path, name)
+            yield field_path, seen
             inner = seen.shape or (seen.elements.shape if seen.elements else None)
             if inner is not None:
-                yield from inner.walk(here)
+                yield from inner.walk(field_path)
 
     def find(self, path: tuple[str, ...]) -> Seen | None:
         """Return the field at a path."""

@@ -88,7 +88,7 @@ async def find_relations(
 ) -> list[InferredRelation]:
     """Return the relations between these collections, one for each field at most."""
     search = _Search(store, budget, notes)
-    keys = [key for one in collections for key in find_keys(one)]
+    keys = [key for collection in collections for key in find_keys(collection)]
     relations: list[InferredRelation] = []
     unfinished: list[str] = []
     for number, collection in enumerate(collections):
@@ -143,22 +143,26 @@ class _Search:
                 "no relation"
             )
             return None
-        candidates = sorted(find_candidates(source, keys), key=lambda one: -one.strength)
-        found: list[InferredRelation] = []
+        candidates = sorted(
+            find_candidates(source, keys), key=lambda candidate: -candidate.strength
+        )
+        relations: list[InferredRelation] = []
         for candidate in candidates:
             if self.is_exhausted:
                 break
-            if found and candidate.strength < found[0].strength:
+            if relations and candidate.strength < relations[0].strength:
                 break  # a weaker name cannot be better
             relation = await self._test(candidate)
             if relation is not None and _is_believable(relation):
-                found.append(relation)
-        if not found:
+                relations.append(relation)
+        if not relations:
             if not await self._find_texts(source, keys):
                 self._remark(source, candidates)
             return None
-        best = max(found, key=lambda one: (one.strength, one.share, _weigh(one)))
-        if len(found) > 1 and best.strength == 0 and source.family not in CHANCELESS:
+        best = max(
+            relations, key=lambda relation: (relation.strength, relation.share, _weigh(relation))
+        )
+        if len(relations) > 1 and best.strength == 0 and source.family not in CHANCELESS:
             self._notes.append(f"{source.collection.name}.{source.text} fits several collections")
             return None
         await self._find_some_texts(best)
@@ -171,16 +175,18 @@ class _Search:
         for converted in convert_texts(texts) if source.texts else ():
             if converted.family != key.family or self.is_exhausted:
                 continue
-            found = await self._test(Candidate(converted, key, relation.strength))
-            if found is not None and found.found:
-                self._notes.append(_describe_ids_as_texts(found, is_partial=True))
+            partial_relation = await self._test(Candidate(converted, key, relation.strength))
+            if partial_relation is not None and partial_relation.found:
+                self._notes.append(_describe_ids_as_texts(partial_relation, is_partial=True))
                 return
 
     async def _find_texts(self, source: ReferenceField, keys: Sequence[CandidateKey]) -> bool:
         """Report ids that are stored as texts; return whether there are any."""
         for converted in convert_texts(source):
-            found = sorted(find_candidates(converted, keys), key=lambda one: -one.strength)
-            for candidate in found:
+            candidates = sorted(
+                find_candidates(converted, keys), key=lambda candidate: -candidate.strength
+            )
+            for candidate in candidates:
                 relation = None if self.is_exhausted else await self._test(candidate)
                 if relation is not None and _is_believable(relation):
                     self._notes.append(_describe_ids_as_texts(relation))
@@ -188,7 +194,7 @@ class _Search:
         return False
 
     def _remark(self, source: ReferenceField, candidates: Sequence[Candidate]) -> None:
-        named = [one for one in candidates if one.strength > 1]
+        named = [candidate for candidate in candidates if candidate.strength > 1]
         if named and source.path[-1] not in ("_id", "id"):  # of an object in the document itself
             key = named[0].key
             self._notes.append(
@@ -198,21 +204,23 @@ class _Search:
 
     async def _test(self, candidate: Candidate) -> InferredRelation | None:
         source, key = candidate.source, candidate.key
-        known = set(key.values)
+        key_values = set(key.values)
         first, rest = source.values[:_FIRST_LOOK], source.values[_FIRST_LOOK:_TESTED]
-        if key.collection.is_complete and len(known) >= key.collection.profile.documents:
+        if key.collection.is_complete and len(key_values) >= key.collection.profile.documents:
             tested = source.values[:_TESTED]
-            found = sum(1 for value in tested if value in known)
-            return InferredRelation(source, key, candidate.strength, found, len(tested))
+            matches = sum(1 for value in tested if value in key_values)
+            return InferredRelation(source, key, candidate.strength, matches, len(tested))
         if key.name != "_id" and not (
             key.collection.is_small or key.collection.has_index(key.name)
         ):
             return None
-        found = await self._probe(key.collection, key.name, first)
-        if rest and (found or candidate.strength > 1):
-            found += await self._probe(key.collection, key.name, rest)
-            return InferredRelation(source, key, candidate.strength, found, len(first) + len(rest))
-        return InferredRelation(source, key, candidate.strength, found, len(first))
+        matches = await self._probe(key.collection, key.name, first)
+        if rest and (matches or candidate.strength > 1):
+            matches += await self._probe(key.collection, key.name, rest)
+            return InferredRelation(
+                source, key, candidate.strength, matches, len(first) + len(rest)
+            )
+        return InferredRelation(source, key, candidate.strength, matches, len(first))
 
     async def _probe(self, collection: Surveyed, path: str, values: Sequence[Any]) -> int:
         """Query how many of the values occur in a property."""
@@ -231,8 +239,10 @@ class _Search:
         except DocgraphError:
             self.slow[collection.name] += 1
             return 0  # unknown: the query takes too long
-        there = {value for one in documents for value in _values_at(one, path.split("."))}
-        return sum(1 for value in values if value in there)
+        stored = {
+            value for document in documents for value in _values_at(document, path.split("."))
+        }
+        return sum(1 for value in values if value in stored)
 
     async def find_back_references(self, relation: InferredRelation) -> InferredRelation:
         """Return the relation with the share of referenced documents, if that costs little."""
@@ -255,7 +265,7 @@ class _Search:
             {"$group": {"_id": "$value"}},
         ]
         try:
-            found = await self._store.reads.aggregate(
+            groups = await self._store.reads.aggregate(
                 collection.db,
                 collection.name,
                 stages,
@@ -264,7 +274,7 @@ class _Search:
             )
         except DocgraphError:
             return relation  # unknown: the query takes too long
-        return replace(relation, reverse=len(found) / len(tested))
+        return replace(relation, reverse=len(groups) / len(tested))
 
 
 def find_candidates(source: ReferenceField, keys: Sequence[CandidateKey]) -> Iterator[Candidate]:
@@ -291,11 +301,13 @@ def _is_alike(source: ReferenceField, key: CandidateKey) -> bool:
     lengths = [len(value) for value in key.values]
     if not lengths:
         return False
-    own = [len(value) for value in source.values]
-    is_small = max(own) <= _SMALL_NUMBER and all(value.isdigit() for value in source.values)
-    if min(own) <= 1 or is_small:  # letters and small numbers occur everywhere
+    source_lengths = [len(value) for value in source.values]
+    is_small = max(source_lengths) <= _SMALL_NUMBER and all(
+        value.isdigit() for value in source.values
+    )
+    if min(source_lengths) <= 1 or is_small:  # letters and small numbers occur everywhere
         return False
-    is_as_long = min(own) >= min(lengths) - 1 and max(own) <= max(lengths) + 1
+    is_as_long = min(source_lengths) >= min(lengths) - 1 and max(source_lengths) <= max(lengths) + 1
     is_upper = {value.isupper() for value in source.values}
     return is_as_long and not is_upper.isdisjoint(value.isupper() for value in key.values)
 
@@ -342,8 +354,8 @@ def _weigh(relation: InferredRelation) -> tuple[bool, int]:
 
 def _values_at(value: Any, path: Sequence[str]) -> Iterator[Any]:
     if isinstance(value, list):
-        for one in value:
-            yield from _values_at(one, path)
+        for element in value:
+            yield from _values_at(element, path)
     elif not path:
         if not isinstance(value, dict):
             yield value

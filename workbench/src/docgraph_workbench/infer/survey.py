@@ -134,11 +134,15 @@ class Surveyed:
 
     def has_index(self, path: str) -> bool:
         """Return whether an index finds documents by this property."""
-        return any(one.complete and one.keys[0] in ((path, 1), (path, -1)) for one in self.indexes)
+        return any(
+            index.complete and index.keys[0] in ((path, 1), (path, -1)) for index in self.indexes
+        )
 
     def is_unique(self, path: str) -> bool:
         """Return whether a unique index on this property exists."""
-        return any(one.unique and [path] == [key for key, _ in one.keys] for one in self.indexes)
+        return any(
+            index.unique and [path] == [key for key, _ in index.keys] for index in self.indexes
+        )
 
 
 async def measure_collections(
@@ -146,13 +150,13 @@ async def measure_collections(
 ) -> list[tuple[Listed, int | None]]:
     """Return the collections in scope with the number of documents, as far as time allows."""
     inventory, budget = Inventory(store), Budget(_LIST_SECONDS)
-    found: list[tuple[Listed, int | None]] = []
-    for one in await _choose(inventory, scope, notes):
+    measured: list[tuple[Listed, int | None]] = []
+    for listed in await _choose(inventory, scope, notes):
         documents: int | None = None
         if scope.is_explained and budget.left > 0:
-            documents = (await inventory.measure(scope.db, one.name, budget.glance())).documents
-        found.append((one, documents))
-    return found
+            documents = (await inventory.measure(scope.db, listed.name, budget.glance())).documents
+        measured.append((listed, documents))
+    return measured
 
 
 async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Surveyed]:
@@ -160,48 +164,52 @@ async def survey(store: Store, scope: SurveyScope, notes: list[str]) -> list[Sur
     inventory = Inventory(store)
     budget, end = Budget(scope.seconds * _SAMPLING_SHARE), Budget(scope.seconds)
     listed = await _choose(inventory, scope, notes)
-    found: list[Surveyed] = []
-    for number, one in enumerate(listed):
+    collections: list[Surveyed] = []
+    for number, collection in enumerate(listed):
         if end.left <= 0:
             left = ", ".join(other.name for other in listed[number : number + _MAX_NAMED])
             notes.append(f"left out for lack of time: {left}; name them to inspect them alone")
             break
-        scope.on_progress(number, len(listed), one.name)
+        scope.on_progress(number, len(listed), collection.name)
         parts = len(listed) - number
-        surveyed = await _inspect(store, inventory, scope, one, budget.split(parts), notes)
+        surveyed = await _inspect(store, inventory, scope, collection, budget.split(parts), notes)
         if surveyed is not None:
-            found.append(surveyed)
-    return found
+            collections.append(surveyed)
+    return collections
 
 
 async def _choose(inventory: Inventory, scope: SurveyScope, notes: list[str]) -> list[Listed]:
     deadline = Deadline.after_ms(_LONGEST_MS)
-    there = await inventory.list_collections(scope.db, deadline)
+    listed = await inventory.list_collections(scope.db, deadline)
     chosen: list[Listed] = []
-    for one in there:
-        if scope.collections is not None and one.name not in scope.collections:
+    for collection in listed:
+        if scope.collections is not None and collection.name not in scope.collections:
             continue
-        if scope.may_read is not None and not await scope.may_read(one.name):
+        if scope.may_read is not None and not await scope.may_read(collection.name):
             continue
-        if one.name in scope.own:
-            notes.append(f"{one.name}: left out, it belongs to docgraph itself")
-        elif is_reserved_collection(one.name):
-            if not one.name.startswith("system."):
-                notes.append(f"{one.name}: left out, it is reserved")
+        if collection.name in scope.own:
+            notes.append(f"{collection.name}: left out, it belongs to docgraph itself")
+        elif is_reserved_collection(collection.name):
+            if not collection.name.startswith("system."):
+                notes.append(f"{collection.name}: left out, it is reserved")
         else:
-            chosen.append(one)
-    _require_all(scope, [one.name for one in there], chosen)
+            chosen.append(collection)
+    _require_all(scope, [collection.name for collection in listed], chosen)
     if len(chosen) > _MAX_COLLECTIONS:
         notes.append(f"only the first {_MAX_COLLECTIONS} of {len(chosen)} collections were read")
     return chosen[:_MAX_COLLECTIONS]
 
 
-def _require_all(scope: SurveyScope, there: Sequence[str], chosen: Sequence[Listed]) -> None:
+def _require_all(
+    scope: SurveyScope, existing_names: Sequence[str], chosen: Sequence[Listed]
+) -> None:
     """Raise if a named collection does not exist or may not be read; the error is the same."""
-    names = {one.name for one in chosen}
+    names = {collection.name for collection in chosen}
     for name in scope.collections or ():
         is_left_out = name in scope.own or is_reserved_collection(name)
-        if name not in names and not (is_left_out and name in there and scope.may_read is None):
+        if name not in names and not (
+            is_left_out and name in existing_names and scope.may_read is None
+        ):
             raise NotFound(f"there is no collection {name!r} in the database {scope.db!r}")
 
 
@@ -215,42 +223,42 @@ async def _inspect(
 ) -> Surveyed | None:
     db, name = scope.db, listed.name
     deadline = budget.share(_STEPS)
-    found = Surveyed(db, listed)
+    surveyed = Surveyed(db, listed)
 
     async def profile_batch(documents: list[Document]) -> None:
-        await scope.run(lambda: found.profile.add_all(documents))
+        await scope.run(lambda: surveyed.profile.add_all(documents))
 
     try:
         measure = await inventory.measure(db, name, deadline)
-        found.is_fair = await inventory.sample(
+        surveyed.is_fair = await inventory.sample(
             db, name, scope.sample, measure, deadline=deadline, take=profile_batch
         )
-        found.documents = measure.documents
-        if found.documents is None:
-            found.documents = await _count(store, found, budget)
-        found.indexes = await store.stats.indexes(db, name) or ()
-        await _inspect_ends(store, found, budget)
-        await _find_others(store, found, budget)
-        found.is_explained = scope.is_explained
+        surveyed.documents = measure.documents
+        if surveyed.documents is None:
+            surveyed.documents = await _count(store, surveyed, budget)
+        surveyed.indexes = await store.stats.indexes(db, name) or ()
+        await _inspect_ends(store, surveyed, budget)
+        await _find_others(store, surveyed, budget)
+        surveyed.is_explained = scope.is_explained
         if not scope.is_explained:
-            found.indexes = ()  # the inferred definition would reveal them
+            surveyed.indexes = ()  # the inferred definition would reveal them
     except StoreUnavailable:
         raise
     except DocgraphError as error:
         notes.append(f"{name}: left out, it cannot be sampled: {error.message}")
         return None
-    if not found.profile.documents:
+    if not surveyed.profile.documents:
         notes.append(f"{name}: left out, it has no documents to learn from")
         return None
-    if not found.is_fair:
+    if not surveyed.is_fair:
         notes.append(f"{name}: sampling took too long, so only its first documents were read")
-    return found
+    return surveyed
 
 
-async def _count(store: Store, found: Surveyed, budget: Budget) -> int | None:
+async def _count(store: Store, surveyed: Surveyed, budget: Budget) -> int | None:
     """Return how many documents a view or a time series has, if they are few."""
     try:
-        return await count_scanned(store, (found.db, found.name), budget.glance())
+        return await count_scanned(store, (surveyed.db, surveyed.name), budget.glance())
     except DocgraphError:
         return None
 
@@ -261,42 +269,42 @@ async def count_scanned(store: Store, place: tuple[str, str], deadline: Deadline
     return count if count <= SCANNED else None
 
 
-async def _inspect_ends(store: Store, found: Surveyed, budget: Budget) -> None:
+async def _inspect_ends(store: Store, surveyed: Surveyed, budget: Budget) -> None:
     """Add the first and the last `_id`: the database sorts by kind, so they show other kinds.
 
     Views and time series have no index for that.
     """
-    if found.listed.kind != "collection" or not found.indexes:
+    if surveyed.listed.kind != "collection" or not surveyed.indexes:
         return
     for direction in (1, -1):
-        one = await _glance(store, found, budget, {}, {"_id": direction})
-        if one is not None:
-            found.profile.add_id(one["_id"])
+        document = await _glance(store, surveyed, budget, {}, {"_id": direction})
+        if document is not None:
+            surveyed.profile.add_id(document["_id"])
 
 
-async def _find_others(store: Store, found: Surveyed, budget: Budget) -> None:
+async def _find_others(store: Store, surveyed: Surveyed, budget: Budget) -> None:
     """Check whether an apparent enum has other values; if that is unknown, it may have some."""
-    if found.is_complete:
+    if surveyed.is_complete:
         return
     glances = 0
-    for path, seen in found.profile.shape.walk():
+    for path, seen in surveyed.profile.shape.walk():
         leaf = seen.elements or seen
         text = ".".join(path)
         if find_enum_values(path[-1], leaf) is None or any("." in step for step in path):
             continue
         glances += 1
-        if glances > _MAX_GLANCES or not (found.is_small or found.has_index(text)):
-            found.open_ended.add(path)
+        if glances > _MAX_GLANCES or not (surveyed.is_small or surveyed.has_index(text)):
+            surveyed.open_ended.add(path)
             continue
-        known: list[Any] = [*leaf.values, None]
-        other = await _glance(store, found, budget, {text: {"$nin": known}}, unknown={})
+        known_values: list[Any] = [*leaf.values, None]
+        other = await _glance(store, surveyed, budget, {text: {"$nin": known_values}}, unknown={})
         if other is not None:
-            found.open_ended.add(path)
+            surveyed.open_ended.add(path)
 
 
 async def _glance(
     store: Store,
-    found: Surveyed,
+    surveyed: Surveyed,
     budget: Budget,
     filter: dict[str, Any],
     sort: dict[str, int] | None = None,
@@ -308,8 +316,8 @@ async def _glance(
         return unknown  # the rest of the time belongs to other collections
     try:
         return await store.reads.find_one(
-            found.db,
-            found.name,
+            surveyed.db,
+            surveyed.name,
             filter,
             projection={"_id": 1},
             sort=sort,

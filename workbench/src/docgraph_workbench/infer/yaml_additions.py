@@ -30,11 +30,11 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
     if file.suffix == ".json":
         merged = merge_entries(orjson.loads(text), plain)
         return orjson.dumps(merged, option=orjson.OPT_INDENT_2).decode() + "\n"
-    there = read_yaml(text, file.name)
-    if there is None:
+    existing = read_yaml(text, file.name)
+    if existing is None:
         raise StartupError(f"{file} is not valid YAML", hint="`docgraph apps check` says where")
-    merged = merge_entries(to_plain(there) or {}, plain)
-    added = _add_lines(text, there, plain)
+    merged = merge_entries(to_plain(existing) or {}, plain)
+    added = _add_lines(text, existing, plain)
     after = read_yaml(added, file.name)
     if after is None or to_plain(after) != merged:
         raise StartupError(
@@ -44,19 +44,19 @@ def add_entries(text: str, entries: Entries, file: Path) -> str:
     return added
 
 
-def merge_entries(there: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
+def merge_entries(existing: Mapping[str, Any], added: Mapping[str, Any]) -> dict[str, Any]:
     """Return the mappings with the entries added below their keys."""
-    merged = dict(there)
+    merged = dict(existing)
     for key, value in added.items():
         merged[key] = {**(merged.get(key) or {}), **value}
     return merged
 
 
-def _add_lines(text: str, there: ConfigNode, added: Mapping[str, Any]) -> str:
+def _add_lines(text: str, existing: ConfigNode, added: Mapping[str, Any]) -> str:
     lines = text.splitlines()
-    keys = there.value if isinstance(there.value, Mapping) else {}
+    keys = existing.value if isinstance(existing.value, Mapping) else {}
     starts = {key: node.place.line - 1 for key, node in keys.items()}
-    for key in sorted(starts, key=lambda one: -starts[one]):  # bottom up: positions stay valid
+    for key in sorted(starts, key=lambda key: -starts[key]):  # bottom up: positions stay valid
         if key in added:
             end = _find_end(lines, starts[key], starts.values())
             _extend(lines, starts[key], end, key, keys[key], added[key])
@@ -78,7 +78,7 @@ def _extend(
 ) -> None:
     children = node.value if isinstance(node.value, Mapping) else {}
     columns = {child.place.column for child in children.values()}
-    is_block = bool(children) and all(one.place.line - 1 > start for one in children.values())
+    is_block = bool(children) and all(child.place.line - 1 > start for child in children.values())
     if is_block and len(columns) == 1:
         margin = " " * (columns.pop() - 1)
         lines[end:end] = [f"{margin}{line}" for line in render_block(added).splitlines()]

@@ -36,7 +36,7 @@ class Made:
     @property
     def excluded_reason(self) -> str:
         """The reason why the excluded rows are hidden from the caller."""
-        return next((one.reason for _, one in self.canaries if one.is_row), "")
+        return next((canary.reason for _, canary in self.canaries if canary.is_row), "")
 
     @property
     def documents(self) -> list[Document]:
@@ -50,17 +50,19 @@ class Made:
         else.
         """
         rows = [
-            (id, one)
-            for id, one in self.canaries
-            if one.is_row and not isinstance(one.value, bool) and _is_single(shape, one.path)
+            (id, canary)
+            for id, canary in self.canaries
+            if canary.is_row
+            and not isinstance(canary.value, bool)
+            and _is_single(shape, canary.path)
         ]
-        return sorted(rows, key=lambda one: one[1].path == "_id")
+        return sorted(rows, key=lambda row: row[1].path == "_id")
 
     def keep(self, ids: Sequence[Any]) -> None:
         """Drop all documents except these."""
-        self.seen = [one for one in self.seen if one["_id"] in ids]
-        self.excluded = [one for one in self.excluded if one["_id"] in ids]
-        self.canaries = [one for one in self.canaries if one[0] in ids]
+        self.seen = [document for document in self.seen if document["_id"] in ids]
+        self.excluded = [document for document in self.excluded if document["_id"] in ids]
+        self.canaries = [pair for pair in self.canaries if pair[0] in ids]
 
 
 def build_documents(
@@ -68,21 +70,21 @@ def build_documents(
 ) -> tuple[Made, Made]:
     """Return the documents of a collection, once for each world."""
     shape.at(("_id",)).kind = shape.at(("_id",)).kind or "objectId"
-    wanted = [_satisfy(one.filter) for one in barriers]
-    filtered = [set(find_constants(shape, one.filter)) for one in barriers]
+    wanted = [_satisfy(barrier.filter) for barrier in barriers]
+    filtered = [set(find_constants(shape, barrier.filter)) for barrier in barriers]
     name = namespace.partition(".")[2]
     randoms = (Random(f"{seed} {world} {name}") for world in range(_WORLDS))  # noqa: S311 - to be repeated
     worlds = [_World(namespace, shape, world, random) for world, random in enumerate(randoms)]
     for world in worlds:
         for number in range(_SEEN if barriers else POOL):
-            world.add_seen(number, {path: one for some in wanted for path, one in some.items()})
+            world.add_seen(number, {path: value for some in wanted for path, value in some.items()})
         for position, barrier in enumerate(barriers):
-            known = range(_SEEN + position, POOL, len(barriers))
+            known_numbers = range(_SEEN + position, POOL, len(barriers))
             is_first = world is worlds[0]
-            numbers: list[int | None] = [*known, *([None] * _STRANGERS if is_first else [])]
-            misfits = (None, *known[-1:]) if is_first else ()
-            others = [one for one in wanted if one is not wanted[position]]
-            passing = {path: one for some in others for path, one in some.items()}
+            numbers: list[int | None] = [*known_numbers, *([None] * _STRANGERS if is_first else [])]
+            misfits = (None, *known_numbers[-1:]) if is_first else ()
+            others = [other for other in wanted if other is not wanted[position]]
+            passing = {path: value for some in others for path, value in some.items()}
             for place in numbers:
                 is_misfit = place in misfits
                 world.add_excluded(place, barrier, filtered[position], passing, is_misfit)
@@ -91,18 +93,18 @@ def build_documents(
 
 def _satisfy(filter: Any) -> dict[str, Any]:
     """Return values with which a document matches the filter, as far as it is simple."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for key, condition in filter.items() if isinstance(filter, Mapping) else ():
         if key == "$and" and isinstance(condition, list | tuple):
-            for one in condition:
-                found |= _satisfy(one)
+            for part in condition:
+                values |= _satisfy(part)
         elif key == "$or" and isinstance(condition, list | tuple) and condition:
-            found |= _satisfy(condition[0])
+            values |= _satisfy(condition[0])
         elif key[:1] != "$":
-            known, value = _solve(condition)
-            if known:
-                found[key] = value
-    return found
+            is_solved, value = _solve(condition)
+            if is_solved:
+                values[key] = value
+    return values
 
 
 def _solve(condition: Any) -> tuple[bool, Any]:
@@ -129,7 +131,7 @@ class _World:
     def add_seen(self, number: int, wanted: Mapping[str, Any]) -> None:
         """Add a document that the caller may see, except for its hidden properties."""
         document: Document = {"_id": self._make_id(number)}
-        if any(one["_id"] == document["_id"] for one in self.made.seen):
+        if any(earlier["_id"] == document["_id"] for earlier in self.made.seen):
             return
         for path, node in self._leaves(number):
             is_secret = bool(node.hidden_by) and not (node.is_key or node.kind == "enum")
@@ -161,7 +163,7 @@ class _World:
             id = make_canary(node.kind, self._random, self._world)
         else:
             id = self._make_id(number)
-        if any(one["_id"] == id for one in (*self.made.seen, *self.made.excluded)):
+        if any(earlier["_id"] == id for earlier in (*self.made.seen, *self.made.excluded)):
             return
         document: Document = {"_id": id}
         if number is None:
@@ -209,7 +211,7 @@ class _World:
         """Return a value with which the document does not match a filter."""
         kind = node.made_kind or _kind_of(node.values)
         others = [pool_value(kind, number + step) for step in range(POOL)]
-        value = next((one for one in others if one not in node.values), None)
+        value = next((other for other in others if other not in node.values), None)
         return [value] if node.is_list else value
 
     def _secret(

@@ -112,7 +112,7 @@ class LeakReport:
             "app": self.app,
             "caller": self.caller,
             "seed": self.seed,
-            "leaks": [one.as_dict() for one in self.leaks],
+            "leaks": [leak.as_dict() for leak in self.leaks],
             "operations": self.tried,
             "answered": self.answered,
             "hidden": self.hidden,
@@ -178,14 +178,14 @@ class LeakOracle:
         """Return what the responses to an operation show; a difference may be chance."""
         replies = await self._send(operation)
         self.answered += replies[0].status < _OK
-        found = self.find_canaries(operation, replies)
-        return [*found, Showing(DIFFERENCE)] if self._differ(replies) else found
+        showings = self.find_canaries(operation, replies)
+        return [*showings, Showing(DIFFERENCE)] if self._differ(replies) else showings
 
     async def find_difference(self, operation: FuzzRequest) -> Showing | None:
         """Return the difference of the responses, unless there is none or it is chance."""
         replies = await self._send(operation)
         if self._differ(replies) and await self._is_steady(operation, replies):
-            failed = [_has_failed(one) for one in replies]
+            failed = [_has_failed(reply) for reply in replies]
             detail = self._describe_difference(replies)
             return Showing(DIFFERENCE, detail=detail, is_failure=any(failed) and not all(failed))
         return None
@@ -202,17 +202,17 @@ class LeakOracle:
     def find_canaries(self, operation: FuzzRequest, replies: Sequence[Reply]) -> list[Showing]:
         """Return canaries and secret names in the bytes of responses."""
         said = operation.said
-        found: dict[int, Showing] = {}
+        showings: dict[int, Showing] = {}
         for world, reply in enumerate(replies):
             data = reply.raw if reply.raw.endswith(reply.body) else reply.raw + reply.body
             for canary in self.finder.find(data, besides=said):
-                found[id(canary)] = Showing(VALUE, canary, world=world)
+                showings[id(canary)] = Showing(VALUE, canary, world=world)
         if operation.door != REST:
-            text = "\n".join(one.body.decode("utf-8", "replace") for one in replies)
+            text = "\n".join(reply.body.decode("utf-8", "replace") for reply in replies)
             for name in sorted(self.secret_names):
                 if name.lower() not in said.lower() and _names(text, name):
-                    found[id(name)] = Showing(NAME, name=name)
-        return list(found.values())
+                    showings[id(name)] = Showing(NAME, name=name)
+        return list(showings.values())
 
     async def shrink(self, operation: FuzzRequest, showing: Showing) -> tuple[FuzzRequest, Showing]:
         """Return the smallest operation that shows the same, within a number of tries."""
@@ -233,8 +233,10 @@ class LeakOracle:
             return await self.find_difference(operation)
         wanted = showing.key(operation)
         replies = await self._send(operation, self.worlds[showing.world : showing.world + 1])
-        found = self.find_canaries(operation, replies)
-        again = next((one for one in found if one.key(operation) == wanted), None)
+        showings = self.find_canaries(operation, replies)
+        again = next(
+            (candidate for candidate in showings if candidate.key(operation) == wanted), None
+        )
         return None if again is None else replace(again, world=showing.world)
 
     async def _send(
@@ -243,7 +245,7 @@ class LeakOracle:
         asked = self.worlds if worlds is None else worlds
         replies = [await world.send(operation) for world in asked]
         if operation.writes:
-            if any(one.status < _OK for one in replies):
+            if any(reply.status < _OK for reply in replies):
                 replies = [
                     await self._compare_after(world, operation, reply)
                     for world, reply in zip(asked, replies, strict=True)
@@ -273,8 +275,8 @@ class LeakOracle:
         pairs = enumerate(zip(text, other, strict=False))
         place = next((n for n, (a, b) in pairs if a != b), min(len(text), len(other)))
         start, end = max(0, place - _AROUND), place + _AROUND
-        shown = (" ".join(one[start:end].split()) for one in (text, other))
-        return " or ".join(f"…{one}…" for one in shown)
+        shown = (" ".join(side[start:end].split()) for side in (text, other))
+        return " or ".join(f"…{excerpt}…" for excerpt in shown)
 
 
 def _has_failed(reply: Reply) -> bool:

@@ -90,8 +90,8 @@ async def gather(
     await _add_views(bench, material)
     await _read_metadata(scratch, material)
     for name, metadata in material.metadata.items():
-        for one in list_entries(metadata, "aggrs"):
-            survey_stages(material.surface, name, one.get("stages") or [], "$ifvar")
+        for aggregation in list_entries(metadata, "aggrs"):
+            survey_stages(material.surface, name, aggregation.get("stages") or [], "$ifvar")
     join_kinds(material.surface)
     await _sample(bench, material)
     _record_roles(material, question)
@@ -99,15 +99,15 @@ async def gather(
 
 
 async def _find_definition(scratch: Scratch, settings: Graphql, uri: str) -> Document:
-    found = await scratch.read(settings.db, settings.collection, {}, _MAX_DEFINITIONS)
-    return choose_definition(found, uri)
+    definitions = await scratch.read(settings.db, settings.collection, {}, _MAX_DEFINITIONS)
+    return choose_definition(definitions, uri)
 
 
 async def _read_rules(scratch: Scratch, prepared: LoadedConfiguration) -> list[Document]:
     if not has_stored_rules(prepared):
         return []
     place = find_own_places(prepared).rules
-    return [as_meant(one) for one in await scratch.read(*place, {}, _MAX_DEFINITIONS)]
+    return [as_meant(rule) for rule in await scratch.read(*place, {}, _MAX_DEFINITIONS)]
 
 
 async def _add_views(bench: Docgraph, material: Material) -> None:
@@ -118,10 +118,10 @@ async def _add_views(bench: Docgraph, material: Material) -> None:
     shapes, inventory = material.surface.shapes, Inventory(bench.store)
     named = set(_find_named_rows([*material.rules, *material.file_rules]))
     listed = {
-        f"{db}.{one.name}": one
+        f"{db}.{collection.name}": collection
         for db in material.databases
-        for one in await inventory.list_collections(db, Deadline.after_ms(_SAMPLE_MS))
-        if one.kind == "view"
+        for collection in await inventory.list_collections(db, Deadline.after_ms(_SAMPLE_MS))
+        if collection.kind == "view"
     }
     pending = True
     while pending:  # views on views
@@ -130,7 +130,10 @@ async def _add_views(bench: Docgraph, material: Material) -> None:
             if name in material.views or name in named or len(material.views) >= _MAX_VIEWS:
                 continue
             db = name.partition(".")[0]
-            others = [f"{one.db}.{one.collection}" for one in find_references(view.stages, db)]
+            others = [
+                f"{reference.db}.{reference.collection}"
+                for reference in find_references(view.stages, db)
+            ]
             if shapes.keys() & {name, f"{db}.{view.source}", *others}:
                 material.views[name] = view
                 _add_view(material.surface, name, f"{db}.{view.source}", view)
@@ -141,9 +144,9 @@ def _add_view(surface: Surface, name: str, source: str, view: Listed) -> None:
     """Add the properties of a view to its source: documents are made there."""
     survey_stages(surface, source, list(view.stages), "")
     shape, origin = surface.shape(name), surface.shape(source)
-    known = {path for path, _ in origin.leaves()}
+    source_paths = {path for path, _ in origin.leaves()}
     for path, node in shape.leaves():
-        if path not in known:
+        if path not in source_paths:
             made = origin.at(path)
             made.kind, made.is_list, made.is_key = node.kind, node.is_list, node.is_key
             made.values, made.hidden_by = [*node.values], [*node.hidden_by]
@@ -175,8 +178,8 @@ async def _read_metadata(scratch: Scratch, material: Material) -> None:
 def list_entries(metadata: Mapping[str, Any] | None, kind: str) -> list[Mapping[str, Any]]:
     """Return the stored aggregations (`aggrs`) or streams (`streams`) that have a name."""
     entries = (metadata or {}).get(kind)
-    found = entries if isinstance(entries, list) else ()
-    return [one for one in found if isinstance(one, Mapping) and "uri" in one]
+    stored = entries if isinstance(entries, list) else ()
+    return [entry for entry in stored if isinstance(entry, Mapping) and "uri" in entry]
 
 
 async def _sample(bench: Docgraph, material: Material) -> None:
@@ -222,10 +225,10 @@ def _find_kind(seen: Seen) -> str:
 
 
 def _record_roles(material: Material, question: ExplainedRequest) -> None:
-    known = set(_find_roles([*material.rules, *material.file_rules]))
-    known |= set(material.app.visibility.all_roles)
+    known_roles = set(_find_roles([*material.rules, *material.file_rules]))
+    known_roles |= set(material.app.visibility.all_roles)
     for role in question.roles:
-        if role not in known:
+        if role not in known_roles:
             material.notes.append(f"no rule and no @visible names the role {role!r}")
 
 

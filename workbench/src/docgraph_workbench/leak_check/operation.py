@@ -40,7 +40,7 @@ class FuzzRequest:
     @property
     def target(self) -> str:
         """Path and query string."""
-        parts = (f"{name}={quote(_text(one))}" for name, one in self.parameters.items())
+        parts = (f"{name}={quote(_text(value))}" for name, value in self.parameters.items())
         query = "&".join(parts)
         return f"{self.path}?{query}" if query else self.path
 
@@ -61,7 +61,7 @@ class FuzzRequest:
 
     def describe(self) -> str:
         """Return the request for people, as short as possible."""
-        shown = "&".join(f"{name}={_text(one)}" for name, one in self.parameters.items())
+        shown = "&".join(f"{name}={_text(value)}" for name, value in self.parameters.items())
         said = f"{self.method} {self.path}{'?' if shown else ''}{shown}"
         told = {} if self.door == MCP else self.headers
         headers = "".join(f" -H '{name}: {value}'" for name, value in told.items())
@@ -75,18 +75,18 @@ class FuzzRequest:
     @property
     def said(self) -> str:
         """Everything that the caller sends, decoded: a response may repeat it without a leak."""
-        parts = [self.path, *(_text(one) for one in self.parameters.values())]
+        parts = [self.path, *(_text(value) for value in self.parameters.values())]
         return " ".join([*parts, *self.headers.values(), json.dumps(self.body)])
 
     def shrink(self) -> Iterator[FuzzRequest]:
         """Yield the operation without one part, for each part."""
         for name, value in self.parameters.items():
-            others = {key: one for key, one in self.parameters.items() if key != name}
+            others = {key: kept for key, kept in self.parameters.items() if key != name}
             yield replace(self, parameters=others)
             for smaller in _shrink_json(value):
                 yield replace(self, parameters={**self.parameters, name: smaller})
         for name in self.headers if self.door == REST else ():
-            others = {key: one for key, one in self.headers.items() if key != name}
+            others = {key: kept for key, kept in self.headers.items() if key != name}
             yield replace(self, headers=others)
         query = self._find_query()
         if query is not None:
@@ -132,7 +132,7 @@ def _shrink_json(value: Any) -> Iterator[Any]:
     if isinstance(value, dict):
         for key, inner in value.items():
             if len(value) > 1:
-                yield {name: one for name, one in value.items() if name != key}
+                yield {name: kept for name, kept in value.items() if name != key}
             elif key in ("$and", "$or") and isinstance(inner, list) and len(inner) == 1:
                 yield inner[0]
             for smaller in _shrink_json(inner):

@@ -39,9 +39,9 @@ class Barriers:
 
     def add(self, namespace: str, filter: Mapping[str, Any], reason: str) -> None:
         """Add a filter, unless it is already known."""
-        known = self.rows.setdefault(namespace, [])
-        if all(one.filter != filter for one in known):
-            known.append(Barrier(filter, reason))
+        barriers = self.rows.setdefault(namespace, [])
+        if all(barrier.filter != filter for barrier in barriers):
+            barriers.append(Barrier(filter, reason))
 
 
 def app_path(world: World, material: Material) -> str:
@@ -53,8 +53,8 @@ def app_path(world: World, material: Material) -> str:
 def _find_names(value: Any) -> Iterator[str]:
     """Yield the variables of an aggregation."""
     if isinstance(value, list):
-        for one in value:
-            yield from _find_names(one)
+        for part in value:
+            yield from _find_names(part)
     for key, inner in value.items() if isinstance(value, Mapping) else ():
         if key == "$var":
             yield str(inner[0] if isinstance(inner, list) and inner else inner)
@@ -64,56 +64,56 @@ def _find_names(value: Any) -> Iterator[str]:
 
 async def find_barriers(world: World, material: Material) -> Barriers:
     """Authorize hypothetical requests that reach the collections of the app."""
-    found = Barriers()
+    barriers = Barriers()
     shapes = material.surface.shapes
     renamed = {world.renaming.namespace(name): name for name in shapes}
     for name, shape in shapes.items():
         for path in _find_paths(world, name):
-            await _inspect(world, material, found, ServedCollection(name, path, shape), renamed)
+            await _inspect(world, material, barriers, ServedCollection(name, path, shape), renamed)
         for hidden in world.app.store.guard.shield().hidden.get(world.renaming.namespace(name), ()):
             _hide(shape, {".".join(hidden): 0}, "docgraph itself")
     agents = find_service_uri(world.app, "mcp")
     for path in (app_path(world, material), *([] if agents is None else [agents])):
         permission, reason = await _find_permission(world, material, path, is_post=True)
         if permission is None:
-            found.notes.append(f"the caller may not ask {path}: {reason}")
-        _record_rows(found, permission, renamed, path)
-    for name, barriers in found.rows.items():
-        for barrier in barriers:
+            barriers.notes.append(f"the caller may not ask {path}: {reason}")
+        _record_rows(barriers, permission, renamed, path)
+    for name, rows in barriers.rows.items():
+        for barrier in rows:
             list(find_constants(shapes[name], barrier.filter))
-    return found
+    return barriers
 
 
 async def _inspect(
     world: World,
     material: Material,
-    found: Barriers,
+    barriers: Barriers,
     collection: ServedCollection,
     renamed: Mapping[str, str],
 ) -> None:
     """Inspect a collection at one path, with its aggregations and streams."""
     metadata = material.metadata.get(collection.namespace)
     collection.aggregations = {
-        one["uri"]: sorted({name for name in _find_names(one) if name[:1] != "@"})
-        for one in list_entries(metadata, "aggrs")
+        entry["uri"]: sorted({name for name in _find_names(entry) if name[:1] != "@"})
+        for entry in list_entries(metadata, "aggrs")
     }
     below = ["/_size", f"/{quote(str(pool_value(collection.id_kind, 0)))}"]
-    below += [f"/_aggrs/{quote(one)}" for one in collection.aggregations]
-    below += [f"/_streams/{quote(one['uri'])}" for one in list_entries(metadata, "streams")]
+    below += [f"/_aggrs/{quote(name)}" for name in collection.aggregations]
+    below += [f"/_streams/{quote(stream['uri'])}" for stream in list_entries(metadata, "streams")]
     is_open, reason = False, ""
-    for path in (collection.path, *(f"{collection.path}{one}" for one in below)):
+    for path in (collection.path, *(f"{collection.path}{suffix}" for suffix in below)):
         permission, reason = await _find_permission(world, material, path)
         if permission is None:
             continue
         is_open = True
-        _record_rows(found, permission, renamed, path)
+        _record_rows(barriers, permission, renamed, path)
         if permission.project_response:
             reason = f"projectResponse of the rule {permission.rule}"
             _hide(collection.shape, permission.project_response, reason)
     if is_open:
-        found.collections.append(collection)
+        barriers.collections.append(collection)
     else:
-        found.notes.append(f"the caller may not read {collection.path}: {reason}")
+        barriers.notes.append(f"the caller may not read {collection.path}: {reason}")
 
 
 def _find_paths(world: World, namespace: str) -> list[str]:
@@ -138,13 +138,13 @@ async def _find_permission(
 
 
 def _record_rows(
-    found: Barriers, permission: Permission | None, renamed: Mapping[str, str], path: str
+    barriers: Barriers, permission: Permission | None, renamed: Mapping[str, str], path: str
 ) -> None:
     if permission is None:
         return
     for namespace, filter in permission.read_filters.items():
         if namespace in renamed and filter:
-            found.add(renamed[namespace], filter, f"the rule {permission.rule} at {path}")
+            barriers.add(renamed[namespace], filter, f"the rule {permission.rule} at {path}")
 
 
 def _hide(shape: PropertyShape, shown: Mapping[str, int], reason: str) -> None:
@@ -173,12 +173,13 @@ class Planting:
         (db, apps), (rules_db, rules) = self._own
         app = to_stored(renaming.definition(self.material.definition))
         await self.scratch.fill(renaming.db(db), apps, [app])
-        copied = [renaming.rule(one) for one in self.material.rules]  # stored as they are written
+        # Rules are stored as they are written.
+        copied = [renaming.rule(rule) for rule in self.material.rules]
         await self.scratch.fill(renaming.db(rules_db), rules, copied)
         metadata: dict[str, list[Document]] = {}
-        for name, one in self.material.metadata.items():
-            known = metadata.setdefault(name.partition(".")[0], [])
-            known.append(to_stored(renaming.definition(one)))
+        for name, document in self.material.metadata.items():
+            db_documents = metadata.setdefault(name.partition(".")[0], [])
+            db_documents.append(to_stored(renaming.definition(document)))
         for db, documents in metadata.items():
             await self.scratch.fill(renaming.db(db), METADATA_STORE, documents)
         for name in self.material.surface.shapes:
@@ -201,17 +202,17 @@ class Planting:
         self.made[name] = made
         await self.restore(name)
         if rows:
-            for world, one in zip(self.worlds, made, strict=True):
+            for world, planted in zip(self.worlds, made, strict=True):
                 db, _, collection = world.renaming.namespace(name).partition(".")
                 whole = {"$and": [dict(barrier.filter) for barrier in rows]}
                 passing = await self.scratch.match(db, collection, whole)
-                seen = [doc["_id"] for doc in one.seen if doc["_id"] in passing]
-                hidden = [doc["_id"] for doc in one.excluded if doc["_id"] not in passing]
-                one.keep([*seen, *hidden])
+                seen = [doc["_id"] for doc in planted.seen if doc["_id"] in passing]
+                hidden = [doc["_id"] for doc in planted.excluded if doc["_id"] not in passing]
+                planted.keep([*seen, *hidden])
             await self.restore(name)
             self._record_missing(name, made[0])
-        for one in made:
-            for _, canary in one.canaries:
+        for planted in made:
+            for _, canary in planted.canaries:
                 self.finder.add(canary)
 
     def _record_missing(self, name: str, made: Made) -> None:
@@ -223,14 +224,14 @@ class Planting:
     @property
     def _own(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """The collections of apps and rules."""
-        own = find_own_places(self.prepared)
-        return own.apps, own.rules
+        places = find_own_places(self.prepared)
+        return places.apps, places.rules
 
     async def restore(self, name: str) -> None:
         """Restore the documents of a collection in both worlds."""
-        for world, one in zip(self.worlds, self.made.get(name, ()), strict=False):
+        for world, planted in zip(self.worlds, self.made.get(name, ()), strict=False):
             db, _, collection = world.renaming.namespace(name).partition(".")
-            await self.scratch.fill(db, collection, one.documents)
+            await self.scratch.fill(db, collection, planted.documents)
 
     def record_hidden(self, barriers: Barriers) -> None:
         """Report what is hidden from the caller, and which parts have no canary."""
@@ -246,13 +247,13 @@ class Planting:
             for barrier in barriers.rows.get(name, ()):
                 self.findings.hidden.append(f"{name}: rows ({barrier.reason})")
         self.findings.canaries = sum(
-            len(one.canaries) for both in self.made.values() for one in both
+            len(planted.canaries) for both in self.made.values() for planted in both
         )
 
-    async def equalise(self, known: Iterable[Canary]) -> list[str]:
+    async def equalise(self, leaking: Iterable[Canary]) -> list[str]:
         """Make secrets that are known to leak equal in both worlds; return changed collections."""
         changed: dict[str, Made] = {}
-        for canary in known:
+        for canary in leaking:
             first, second = self.made[canary.namespace]
             made = changed.setdefault(
                 canary.namespace, Made(deepcopy(second.seen), second.excluded)
@@ -260,7 +261,7 @@ class Planting:
             if canary.is_row:
                 made.excluded = first.excluded
                 continue
-            values = {str(one["_id"]): one for one in first.seen}
+            values = {str(document["_id"]): document for document in first.seen}
             step = canary.path.partition(".")[0]
             for document in made.seen:
                 if step in (other := values.get(str(document["_id"]), {})):

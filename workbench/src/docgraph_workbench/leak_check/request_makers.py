@@ -41,7 +41,7 @@ class ServedCollection:
 
     def list_paths(self) -> list[str]:
         """Return its properties, hidden ones first."""
-        leaves = sorted(self.shape.leaves(), key=lambda one: not one[1].hidden_by)
+        leaves = sorted(self.shape.leaves(), key=lambda leaf: not leaf[1].hidden_by)
         return [".".join(path) for path, _ in leaves][:_MAX_PATHS]
 
 
@@ -62,116 +62,131 @@ class RestMaker:
 
     def make(self) -> FuzzRequest:
         """Return a random request."""
-        one = self._random.choice(self._collections)
+        collection = self._random.choice(self._collections)
         if happens(self._random, 0.25):  # reads reveal most
-            return self._write(one)
-        return self._read(one)
+            return self._write(collection)
+        return self._read(collection)
 
     def sweep(self) -> Iterator[FuzzRequest]:
         """Yield the obvious requests, for every collection and each of its properties."""
-        for one in self._collections:
-            yield self._get(one, "", pagesize=100)
-            yield self._get(one, "", pagesize=100, format="csv")
-            yield self._get(one, "/_size")
-            yield self._get(one, "", count="exact", pagesize=1)
-            yield self._get(one, "", count="estimated", pagesize=1)
-            for name in one.aggregations:
-                yield self._get(one, f"/_aggrs/{quote(name)}")
-            for id in (*(pool_value(one.id_kind, n) for n in range(POOL)), *one.strangers):
-                path, parameters = self._locate(one, id)
-                yield self._get(one, path, **parameters)
-            yield from self._fail(one)
-            for steps, node in one.shape.leaves():
+        for collection in self._collections:
+            yield self._get(collection, "", pagesize=100)
+            yield self._get(collection, "", pagesize=100, format="csv")
+            yield self._get(collection, "/_size")
+            yield self._get(collection, "", count="exact", pagesize=1)
+            yield self._get(collection, "", count="estimated", pagesize=1)
+            for name in collection.aggregations:
+                yield self._get(collection, f"/_aggrs/{quote(name)}")
+            for id in (
+                *(pool_value(collection.id_kind, n) for n in range(POOL)),
+                *collection.strangers,
+            ):
+                path, parameters = self._locate(collection, id)
+                yield self._get(collection, path, **parameters)
+            yield from self._fail(collection)
+            for steps, node in collection.shape.leaves():
                 if node.hidden_by:
                     name = ".".join(steps)
-                    yield self._get(one, "", sort=name, keys={"_id": 1})
-                    yield self._get(one, "", filter={name: {"$gt": self._value(node)}})
+                    yield self._get(collection, "", sort=name, keys={"_id": 1})
+                    yield self._get(collection, "", filter={name: {"$gt": self._value(node)}})
 
-    def _fail(self, one: ServedCollection) -> Iterator[FuzzRequest]:
+    def _fail(self, collection: ServedCollection) -> Iterator[FuzzRequest]:
         """Yield every request that accepts a filter, with one that fails for an excluded row."""
-        for id, canary in one.excluded[:1]:
+        for id, canary in collection.excluded[:1]:
             value = to_json(canary.value, JsonMode.STANDARD)
             first, *others = build_failing_filters(canary.path, value)
-            path, parameters = self._locate(one, id)
+            path, parameters = self._locate(collection, id)
             given = {**parameters, "filter": first}
             change = {"$set": {"a": 1}}
-            yield self._get(one, "", filter=first)
-            yield self._get(one, "/_size", filter=first)
-            yield self._get(one, path, **given)
-            yield self._get(one, path, **parameters, shardkey=first)
+            yield self._get(collection, "", filter=first)
+            yield self._get(collection, "/_size", filter=first)
+            yield self._get(collection, path, **given)
+            yield self._get(collection, path, **parameters, shardkey=first)
             for where, sent in ((path, given), ("/*", {"filter": first})):
-                yield self._change(one, "PATCH", where, sent, change)
-                yield self._change(one, "DELETE", where, sent)
+                yield self._change(collection, "PATCH", where, sent, change)
+                yield self._change(collection, "DELETE", where, sent)
             if self._batch is not None:
                 for where, sent in ((path, given), ("/*", {"filter": first})):
-                    entry = self._change(one, "PATCH", where, sent, change)
+                    entry = self._change(collection, "PATCH", where, sent, change)
                     entries = [{"method": "PATCH", "path": entry.target, "body": change}]
                     yield replace(
                         entry, method="POST", path=self._batch, parameters={}, body=entries
                     )
-            for name, variables in one.aggregations.items():
+            for name, variables in collection.aggregations.items():
                 for variable in variables:
                     avars = dict.fromkeys(variables, 1) | {variable: first}
-                    yield self._get(one, f"/_aggrs/{quote(name)}", avars=avars)
+                    yield self._get(collection, f"/_aggrs/{quote(name)}", avars=avars)
             failing = _FAILING[0](_compare(canary.path, value))
-            yield self._get(one, "", keys={"a": failing})
+            yield self._get(collection, "", keys={"a": failing})
             for other in others:
-                yield self._get(one, "", filter=other)
+                yield self._get(collection, "", filter=other)
 
     def _change(
         self,
-        one: ServedCollection,
+        collection: ServedCollection,
         method: str,
         path: str,
         parameters: dict[str, Any],
         body: Any = None,
     ) -> FuzzRequest:
-        return replace(self._get(one, path, **parameters), method=method, body=body)
+        return replace(self._get(collection, path, **parameters), method=method, body=body)
 
-    def _get(self, one: ServedCollection, path: str, **parameters: Any) -> FuzzRequest:
-        whole = one.path + path
-        return FuzzRequest(REST, "GET", whole, parameters, namespace=one.namespace, base=one.path)
+    def _get(self, collection: ServedCollection, path: str, **parameters: Any) -> FuzzRequest:
+        whole = collection.path + path
+        return FuzzRequest(
+            REST, "GET", whole, parameters, namespace=collection.namespace, base=collection.path
+        )
 
-    def _read(self, one: ServedCollection) -> FuzzRequest:
+    def _read(self, collection: ServedCollection) -> FuzzRequest:
         random = self._random
         parameters: dict[str, Any] = {"pagesize": random.choice([1, 3, 100])}
         path = random.choice(["", "", "", "/_size"])
         if happens(random, 0.2):  # each of these sometimes
-            ids = [pool_value(one.id_kind, random.randrange(POOL)), *one.strangers]
-            path, parameters = self._locate(one, random.choice(ids))
-        elif one.aggregations and happens(random, 0.25):
-            path = f"/_aggrs/{quote(random.choice(list(one.aggregations)))}"
+            ids = [pool_value(collection.id_kind, random.randrange(POOL)), *collection.strangers]
+            path, parameters = self._locate(collection, random.choice(ids))
+        elif collection.aggregations and happens(random, 0.25):
+            path = f"/_aggrs/{quote(random.choice(list(collection.aggregations)))}"
             parameters["avars"] = {"limit": 5, "name": self._guesses.choose("string")}
         for chance, name, make in (
             (0.6, "filter", self._filter),
             (0.4, "sort", self._sort),
             (0.3, "keys", self._keys),
-            (0.2, "count", lambda one: random.choice(["exact", "estimated"])),
-            (0.15, "page", lambda one: random.choice([1, 2, 3])),
-            (0.15, "after", lambda one: ""),
-            (0.1, "format", lambda one: "csv"),
-            (0.1, "hint", lambda one: {random.choice(one.list_paths() or ["_id"]): 1}),
+            (0.2, "count", lambda collection: random.choice(["exact", "estimated"])),
+            (0.15, "page", lambda collection: random.choice([1, 2, 3])),
+            (0.15, "after", lambda collection: ""),
+            (0.1, "format", lambda collection: "csv"),
+            (
+                0.1,
+                "hint",
+                lambda collection: {random.choice(collection.list_paths() or ["_id"]): 1},
+            ),
         ):
             if random.random() < chance:
-                parameters[name] = make(one)
+                parameters[name] = make(collection)
         if "after" in parameters:
             parameters.pop("page", None)
         method = "HEAD" if happens(random, 0.05) else "GET"
-        return replace(self._get(one, path, **parameters), method=method)
+        return replace(self._get(collection, path, **parameters), method=method)
 
-    def _write(self, one: ServedCollection) -> FuzzRequest:
+    def _write(self, collection: ServedCollection) -> FuzzRequest:
         random = self._random
-        path, parameters = self._locate(one, pool_value(one.id_kind, random.randrange(POOL)))
+        path, parameters = self._locate(
+            collection, pool_value(collection.id_kind, random.randrange(POOL))
+        )
         headers = {}
         if happens(random, 0.3):  # as if it had been read before
             headers["If-Match"] = "0" * 24
         if happens(random, 0.5):
-            parameters["filter"] = self._filter(one)
-        new = {"_id": to_json(pool_value(one.id_kind, random.randrange(POOL)), JsonMode.STANDARD)}
+            parameters["filter"] = self._filter(collection)
+        new = {
+            "_id": to_json(
+                pool_value(collection.id_kind, random.randrange(POOL)), JsonMode.STANDARD
+            )
+        }
         method, where, body = random.choice(
             [
-                ("PATCH", path, self._update(one)),
-                ("PATCH", "/*", self._update(one)),
+                ("PATCH", path, self._update(collection)),
+                ("PATCH", "/*", self._update(collection)),
                 ("DELETE", path, None),
                 ("DELETE", "/*", None),
                 ("PUT", path, {"a": 1}),
@@ -180,29 +195,31 @@ class RestMaker:
             ]
         )
         if where == "/*":
-            parameters = {"filter": parameters.get("filter") or self._filter(one)}
+            parameters = {"filter": parameters.get("filter") or self._filter(collection)}
         elif not where:
             parameters = {"wm": random.choice(["insert", "update", "upsert"])}
-        return replace(self._change(one, method, where, parameters, body), headers=headers)
+        return replace(self._change(collection, method, where, parameters, body), headers=headers)
 
-    def _locate(self, one: ServedCollection, id: Any) -> tuple[str, dict[str, Any]]:
-        parameters = {"id_type": _ID_TYPES[one.id_kind]} if one.id_kind in _ID_TYPES else {}
+    def _locate(self, collection: ServedCollection, id: Any) -> tuple[str, dict[str, Any]]:
+        parameters = (
+            {"id_type": _ID_TYPES[collection.id_kind]} if collection.id_kind in _ID_TYPES else {}
+        )
         return f"/{quote(str(id), safe='')}", parameters
 
     def _value(self, node: PropertyShape) -> Any:
         value = self._guesses.choose(node.kind, node.values)
         return to_json(value, JsonMode.STANDARD)
 
-    def _filter(self, one: ServedCollection, depth: int = 0) -> dict[str, Any]:
+    def _filter(self, collection: ServedCollection, depth: int = 0) -> dict[str, Any]:
         random = self._random
-        if one.excluded and happens(random, 0.1):  # one that fails for an excluded row
-            _, canary = random.choice(one.excluded)
+        if collection.excluded and happens(random, 0.1):  # one that fails for an excluded row
+            _, canary = random.choice(collection.excluded)
             value = to_json(canary.value, JsonMode.STANDARD)
             return random.choice(list(build_failing_filters(canary.path, value)))
         if depth == 0 and happens(random, 0.2):
-            branches = [self._filter(one, 1) for _ in range(random.choice([1, 2]))]
+            branches = [self._filter(collection, 1) for _ in range(random.choice([1, 2]))]
             return {random.choice(["$and", "$or", "$nor"]): branches}
-        leaves = list(one.shape.leaves())
+        leaves = list(collection.shape.leaves())
         path, node = random.choice(leaves)
         name = ".".join(path)
         value = self._value(node)
@@ -220,17 +237,17 @@ class RestMaker:
         ]
         return {name: random.choice(conditions)}
 
-    def _sort(self, one: ServedCollection) -> str:
+    def _sort(self, collection: ServedCollection) -> str:
         sign: str = self._random.choice(["", "-"])
-        return sign + self._random.choice(one.list_paths() or ["_id"])
+        return sign + self._random.choice(collection.list_paths() or ["_id"])
 
-    def _keys(self, one: ServedCollection) -> dict[str, Any]:
-        name = self._random.choice(one.list_paths() or ["_id"])
+    def _keys(self, collection: ServedCollection) -> dict[str, Any]:
+        name = self._random.choice(collection.list_paths() or ["_id"])
         shown: Any = self._random.choice([1, 0, f"${name}", {"$slice": 1}, {"$meta": "indexKey"}])
         return {self._random.choice([name, "other"]): shown}
 
-    def _update(self, one: ServedCollection) -> dict[str, Any]:
-        leaves = [(path, node) for path, node in one.shape.leaves() if path[0] != "_id"]
+    def _update(self, collection: ServedCollection) -> dict[str, Any]:
+        leaves = [(path, node) for path, node in collection.shape.leaves() if path[0] != "_id"]
         if not leaves:
             return {"$set": {"a": 1}}
         path, node = self._random.choice(leaves)
@@ -298,13 +315,13 @@ def message(path: str, method: str, params: Mapping[str, Any] | None = None) -> 
 def read_result(body: bytes) -> dict[str, Any]:
     """Return the result of a message, as JSON or as a single event; empty if there is none."""
     text = body.decode("utf-8", "replace")
-    for line in [text, *(one[5:] for one in text.splitlines() if one.startswith("data:"))]:
+    for line in [text, *(line[5:] for line in text.splitlines() if line.startswith("data:"))]:
         try:
-            found = json.loads(line)
+            decoded = json.loads(line)
         except ValueError:
             continue
-        if isinstance(found, dict) and isinstance(found.get("result"), dict):
-            result: dict[str, Any] = found["result"]
+        if isinstance(decoded, dict) and isinstance(decoded.get("result"), dict):
+            result: dict[str, Any] = decoded["result"]
             return result
     return {}
 
@@ -322,7 +339,7 @@ class AgentMaker:
         guesses: Guesses,
     ) -> None:
         self._path = path
-        self._tools = sorted(tools, key=lambda one: one["name"] != _RUNNING)
+        self._tools = sorted(tools, key=lambda tool: tool["name"] != _RUNNING)
         self._uri = uri
         self._queries = queries
         self._random = random
@@ -361,5 +378,5 @@ class AgentMaker:
 
 def _properties(tool: Mapping[str, Any]) -> dict[str, Any]:
     schema = tool.get("inputSchema")
-    found = schema.get("properties") if isinstance(schema, Mapping) else None
-    return dict(found) if isinstance(found, Mapping) else {}
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    return dict(properties) if isinstance(properties, Mapping) else {}

@@ -29,19 +29,19 @@ class Scratch:
         self, db: str, collection: str, filter: Mapping[str, Any], limit: int
     ) -> list[Document]:
         """Return documents as they are stored."""
-        found: list[Document] = (
+        documents: list[Document] = (
             await self._client[db][collection].find(filter).limit(limit).to_list()
         )
-        return found
+        return documents
 
     async def fill(self, db: str, collection: str, documents: Sequence[Document]) -> None:
         """Replace the documents of a collection."""
-        here = self._enter(db)[collection]
+        target = self._enter(db)[collection]
         with _explaining(db):
-            await here.delete_many({})
+            await target.delete_many({})
             self._used.add(db)
             if documents:
-                await here.insert_many([{**one} for one in documents])
+                await target.insert_many([{**document} for document in documents])
 
     async def create(
         self, db: str, collection: str, source: str | None = None, stages: Sequence[Any] = ()
@@ -54,8 +54,8 @@ class Scratch:
 
     async def match(self, db: str, collection: str, filter: Mapping[str, Any]) -> list[Any]:
         """Return the ids of the documents that match a filter."""
-        found = self._enter(db)[collection].find(filter, {"_id": 1})
-        return [one["_id"] for one in await found.to_list()]
+        cursor = self._enter(db)[collection].find(filter, {"_id": 1})
+        return [document["_id"] for document in await cursor.to_list()]
 
     async def insert(self, db: str, collection: str, document: Document) -> None:
         """Insert a document."""

@@ -143,18 +143,20 @@ class Search:
 
         self._probes = list(map(build_request, queries.probe(self._collect_secrets())))
         swept = list(map(build_request, queries.sweep()))
-        stored = [{"operation": one.name} for one in material.app.definition.operations]
-        swept += [FuzzRequest(GRAPHQL, "POST", path, body=one) for one in stored]
+        stored = [{"operation": operation.name} for operation in material.app.definition.operations]
+        swept += [FuzzRequest(GRAPHQL, "POST", path, body=body) for body in stored]
         if "@filter" in str(material.definition.get("mappings")):
             failing = self._list_failing()
-            sent = [{"filter": to_json(one, JsonMode.STANDARD)} for one in failing]
-            swept += [replace(one, parameters=filter) for filter in sent for one in list(swept)]
+            sent = [{"filter": to_json(condition, JsonMode.STANDARD)} for condition in failing]
+            swept += [
+                replace(request, parameters=filter) for filter in sent for request in list(swept)
+            ]
         makers: dict[str, Any] = {GRAPHQL: (iter(swept), lambda: build_request(queries.make()))}
         if self.barriers.collections:
-            for one in self.barriers.collections:
-                made = self.planting.made.get(one.namespace, (Made(),))[0]
-                one.strangers = [doc["_id"] for doc in made.excluded][-2:]
-                one.excluded = made.list_comparable(one.shape)
+            for collection in self.barriers.collections:
+                made = self.planting.made.get(collection.namespace, (Made(),))[0]
+                collection.strangers = [doc["_id"] for doc in made.excluded][-2:]
+                collection.excluded = made.list_comparable(collection.shape)
             batch = find_service_uri(world.app, "batch")
             rest = RestMaker(self.barriers.collections, random, guesses, batch)
             makers[REST] = (rest.sweep(), rest.make)
@@ -178,33 +180,33 @@ class Search:
 
     def _collect_guesses(self) -> dict[str, list[Any]]:
         """Return secrets of the first world that a caller happens to guess, by kind."""
-        found: dict[str, list[Any]] = {"object": self._list_failing()}
+        guesses: dict[str, list[Any]] = {"object": self._list_failing()}
         for name, (first, _) in self.planting.made.items():
             shape = self.planting.material.surface.shapes[name]
             for _, canary in first.canaries:
                 kind = shape.at(canary.path.split(".")).kind or "string"
-                known = found.setdefault(kind, [])
-                if len(known) < _GUESSED and isinstance(canary.value, dict) == (kind == "object"):
-                    known.append(canary.value)
-        return found
+                guessed = guesses.setdefault(kind, [])
+                if len(guessed) < _GUESSED and isinstance(canary.value, dict) == (kind == "object"):
+                    guessed.append(canary.value)
+        return guesses
 
     def _collect_secrets(self) -> dict[str, list[Any]]:
         """Return the secrets in rows that the caller sees, in the first world, by property."""
-        found: dict[str, list[Any]] = {}
+        values_by_path: dict[str, list[Any]] = {}
         for first, _ in self.planting.made.values():
             for _, canary in first.canaries:
                 if not canary.is_row:
-                    found.setdefault(canary.path, []).append(canary.value)
-        return found
+                    values_by_path.setdefault(canary.path, []).append(canary.value)
+        return values_by_path
 
     def _list_failing(self) -> list[dict[str, Any]]:
         """Return for each collection a filter that fails for an excluded row."""
-        found = []
+        filters = []
         for name, (first, _) in self.planting.made.items():
             shape = self.planting.material.surface.shapes[name]
-            for _, one in first.list_comparable(shape)[:1]:
-                found.append(next(build_failing_filters(one.path, one.value)))
-        return found
+            for _, canary in first.list_comparable(shape)[:1]:
+                filters.append(next(build_failing_filters(canary.path, canary.value)))
+        return filters
 
     def _collect_words(self) -> list[str]:
         """Return strings that definitions compare with."""
@@ -237,7 +239,7 @@ class Search:
 
     def _is_known(self, operation: FuzzRequest, showing: Showing) -> bool:
         key = showing.key(operation)
-        return any(one.showing.key(one.operation) == key for one in self.findings.leaks)
+        return any(leak.showing.key(leak.operation) == key for leak in self.findings.leaks)
 
     async def _keep(self, operation: FuzzRequest, showing: Showing) -> None:
         if operation.door != STREAMS:  # one that is opened again reports other changes
@@ -247,23 +249,23 @@ class Search:
     async def _add_difference(self, operation: FuzzRequest) -> None:
         """Add a difference only if it remains when the worlds agree on what already leaks."""
         async with self._agreeing(self._list_known(operation)):
-            found = await self.oracle.find_difference(operation)
-            if found is None:
+            difference = await self.oracle.find_difference(operation)
+            if difference is None:
                 return
-            smallest, showing = await self.oracle.shrink(operation, found)
+            smallest, showing = await self.oracle.shrink(operation, difference)
         showing = replace(showing, cause=await self._find_cause(smallest))
         if not self._is_known(smallest, showing):
             self.findings.leaks.append(Leak(smallest, showing, advise(smallest, showing)))
 
     async def _find_cause(self, operation: FuzzRequest) -> Canary | None:
         """Return the one secret without which the worlds give the same response."""
-        known = self._list_known(operation)
+        known_canaries = self._list_known(operation)
         places: dict[tuple[Any, ...], Canary] = {}
         for first, _ in self.planting.made.values():
-            for _, one in first.canaries:
-                places.setdefault((one.namespace, one.is_row or one.path), one)
+            for _, secret in first.canaries:
+                places.setdefault((secret.namespace, secret.is_row or secret.path), secret)
         for canary in list(places.values())[:_MAX_CAUSES]:
-            async with self._agreeing([*known, canary]):
+            async with self._agreeing([*known_canaries, canary]):
                 if await self.oracle.find_difference(operation) is None:
                     return canary
         return None
@@ -274,12 +276,14 @@ class Search:
         Failures are reported for each kind of request: fixing one says nothing about the others.
         """
         leaks = (
-            one.showing
-            for one in self.findings.leaks
-            if one.operation.door == operation.door
-            and (one.operation.way == operation.way or not one.showing.is_failure)
+            leak.showing
+            for leak in self.findings.leaks
+            if leak.operation.door == operation.door
+            and (leak.operation.way == operation.way or not leak.showing.is_failure)
         )
-        return [one for leak in leaks for one in (leak.canary, leak.cause) if one is not None]
+        return [
+            canary for leak in leaks for canary in (leak.canary, leak.cause) if canary is not None
+        ]
 
     @asynccontextmanager
     async def _agreeing(self, canaries: Sequence[Canary]) -> AsyncIterator[None]:
@@ -293,12 +297,14 @@ class Search:
 
     async def _drop_symptoms(self) -> None:
         """Drop earlier differences that a later finding explains."""
-        for leak in [one for one in self.findings.leaks if one.showing.kind == DIFFERENCE]:
+        for leak in [leak for leak in self.findings.leaks if leak.showing.kind == DIFFERENCE]:
             door = leak.operation.door
             shown = [
-                one.showing.canary for one in self.findings.leaks if one.operation.door == door
+                other.showing.canary
+                for other in self.findings.leaks
+                if other.operation.door == door
             ]
-            async with self._agreeing([one for one in shown if one is not None]):
+            async with self._agreeing([canary for canary in shown if canary is not None]):
                 if await self.oracle.find_difference(leak.operation) is None:
                     self.findings.leaks.remove(leak)
 
@@ -307,11 +313,11 @@ def _interleave(several: list[Iterator[FuzzRequest]]) -> Iterator[FuzzRequest]:
     """Yield one of each in turn, so that few operations reach every door."""
     pending = list(several)
     while pending:
-        for one in list(pending):
+        for requests in list(pending):
             try:
-                yield next(one)
+                yield next(requests)
             except StopIteration:
-                pending.remove(one)
+                pending.remove(requests)
 
 
 @dataclass(frozen=True, slots=True)

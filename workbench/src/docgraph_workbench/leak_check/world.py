@@ -110,10 +110,10 @@ def prepare_world(
 ) -> LoadedConfiguration:
     """Return the configuration with the databases of that world and a fixed caller."""
     renamed = renaming.settings(prepared.config.sections, **parts)
-    known = prepared.config.sections
-    options = tuple(one for one in _OPTIONS if one.split("/")[1] in known)
-    own = (_build_caller(account), _build_fence(renaming.prefix))
-    return prepare_variant(sources, (*options, *renamed), own)
+    sections = prepared.config.sections
+    options = tuple(option for option in _OPTIONS if option.split("/")[1] in sections)
+    plugins = (_build_caller(account), _build_fence(renaming.prefix))
+    return prepare_variant(sources, (*options, *renamed), plugins)
 
 
 @asynccontextmanager
@@ -169,7 +169,7 @@ def _build_fence(prefix: str) -> type[Plugin]:
 def _parse(data: bytes) -> Reply:
     head, _, body = data.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
-    fields = tuple((name, value) for name, _, value in (one.partition(": ") for one in lines))
+    fields = tuple((name, value) for name, _, value in (line.partition(": ") for line in lines))
     words = first.split()
     status = int(words[1]) if len(words) > 1 else 0
     coding = {name.lower(): value for name, value in fields}.get("transfer-encoding", "")
@@ -211,13 +211,13 @@ class Renaming:
     def definition(self, value: Any) -> Any:
         """Rename databases in mappings and stages."""
         if isinstance(value, list):
-            return [self.definition(one) for one in value]
+            return [self.definition(element) for element in value]
         if not isinstance(value, dict):
             return value
-        found = {key: self.definition(inner) for key, inner in value.items()}
+        renamed = {key: self.definition(inner) for key, inner in value.items()}
         if isinstance(value.get("db"), str) and any(key in value for key in ("collection", "coll")):
-            found["db"] = self.db(value["db"])
-        return found
+            renamed["db"] = self.db(value["db"])
+        return renamed
 
     def rule(self, rule: Mapping[str, Any]) -> dict[str, Any]:
         """Rename the collections of a rule's `readFilters`."""
@@ -237,7 +237,7 @@ class Renaming:
             return filters if renamed is read else encode(renamed, JsonMode.EXTENDED).decode()
         if not isinstance(filters, Mapping):
             return filters
-        return {self.namespace(name): one for name, one in filters.items()}
+        return {self.namespace(name): condition for name, condition in filters.items()}
 
     def settings(
         self,
@@ -251,7 +251,7 @@ class Renaming:
         if mongo is not None:
             mounts = list(self._mounts(mongo, databases))
             given |= {"/mongo/mongo-mounts": mounts} if mounts else {"/mongo/enabled": False}
-        rules = [self.rule(one) for one in file_rules]
+        rules = [self.rule(rule) for rule in file_rules]
         if rules:
             section = "/fileAclAuthorizer"
             given |= {f"{section}/conf-file": None, f"{section}/permissions": rules}
