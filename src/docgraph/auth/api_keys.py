@@ -9,7 +9,7 @@ from __future__ import annotations
 import hmac
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from ipaddress import ip_network
 from typing import Annotated, Any, Final
@@ -98,8 +98,8 @@ class ApiKeys:
 
     async def find(self, text: str) -> Document | None:
         """Return the key with that id, or that `<owner>/<name>`."""
-        page = await self._read({"_id": _find_id(text) if "/" in text else text})
-        return page[0] if page else None
+        where = {"_id": _find_id(text) if "/" in text else text}
+        return next(iter(await self._read(where)), None)
 
     async def require(self, text: str, owner: Account | None = None) -> Document:
         """Return that key, of that owner if one is given; raise `NotFound` otherwise."""
@@ -110,8 +110,8 @@ class ApiKeys:
 
     async def list_page(self, owner: Account | None = None, after: str = "") -> list[Document]:
         """Return the next keys by their ids, of all owners or of one; at most `PAGE`."""
-        own = {} if owner is None else {"owner": owner.name, "realm": owner.kind}
-        return await self._read({"_id": {"$gt": after}, **own})
+        condition = {} if owner is None else {"owner": owner.name, "realm": owner.kind}
+        return await self._read({"_id": {"$gt": after}, **condition})
 
     def describe(self, key: Document) -> Any:
         """Return what may be shown of a key, as JSON: everything but its secrets."""
@@ -125,15 +125,15 @@ class ApiKeys:
         if owner is None:
             raise RequestError("the owner is no user of a realm", hint="only users own keys")
         text = ApiKeyText(_find_id(f"{owner.name}/{order.name}"))
-        zone = order.not_after.utcoffset() or timedelta()
-        not_after = order.not_after.replace(tzinfo=None) - zone
-        self._check(order, not_after, owner)
+        now, end = self._now(), order.not_after
+        left = (end if end.tzinfo else end.replace(tzinfo=UTC)) - now.replace(tzinfo=UTC)
+        self._check(order, left, owner)
         key = {name: getattr(order, name) for name in _COPIED} | {
             "_id": text.id,
             "owner": owner.name,
             "realm": owner.kind,
-            "notAfter": not_after,
-            "createdAt": self._now(),
+            "notAfter": now + left,
+            "createdAt": now,
             "madeAt": self.revocations.date(owner.name),
             "hash": await self.hash(text),
         }
@@ -164,22 +164,20 @@ class ApiKeys:
         """Record that these keys were used, at most once a minute for each."""
         now = self._now()
         where = {"_id": {"$in": list(ids)}, "lastUsedAt": {"$not": {"$gt": now - _MINUTE}}}
-        change = {"$set": {"lastUsedAt": now}}
-        write = Write(WriteKind.UPDATE, filter=where, update=change, many=True)
+        use = Write(WriteKind.UPDATE, filter=where, update={"$set": {"lastUsedAt": now}}, many=True)
         place = Resource(ResourceType.COLLECTION, self.db, API_KEYS)
-        await self.store.writes.write_unnoticed(place, write, deadline=Deadline.after_ms(_LIMIT_MS))
+        await self.store.writes.write_unnoticed(place, use, deadline=Deadline.after_ms(_LIMIT_MS))
 
     def _now(self) -> datetime:
         return EPOCH + timedelta(seconds=int(self.store.clock()))
 
-    def _check(self, order: KeyOrder, not_after: datetime, owner: Account) -> None:
+    def _check(self, order: KeyOrder, left: timedelta, owner: Account) -> None:
         """Reject a key that would have more rights than its owner, or no end."""
         if missing := sorted(set(order.roles) - self.limit_roles(owner)):
             hint = "name roles of the owner; the root role needs apiKeyMechanism.allow-root-role"
             raise RequestError(f"a key of {owner.name!r} cannot have {missing[0]!r}", hint=hint)
-        days = self.section.max_age_days
-        if not timedelta() < not_after - self._now() <= timedelta(days=days):
-            hint = f"the limit is /apiKeyMechanism/max-age-days: {days}"
+        if not timedelta() < left <= timedelta(days=self.section.max_age_days):
+            hint = f"the limit is /apiKeyMechanism/max-age-days: {self.section.max_age_days}"
             raise RequestError("a key ends in the future, and not too late", hint=hint)
         try:
             list(map(ip_network, order.networks))

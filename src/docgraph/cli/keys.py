@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from docgraph.auth.mechanisms.api_key import ApiKeyMechanism as Mechanism
 
 _T = TypeVar("_T")
+_COLUMNS = ("owner", "name", "roles", "notAfter", "lastUsedAt", "active", "_id")
 
 
 @click.group()
@@ -63,8 +64,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
 
     rows = _run(sources, read_all)
     if not as_json:
-        columns = ("owner", "name", "roles", "notAfter", "lastUsedAt", "active", "_id")
-        rows = [{name: row.get(name) for name in columns} for row in rows]
+        rows = [{name: row.get(name) for name in _COLUMNS} for row in rows]
         rows = [{**row, "roles": ", ".join(row["roles"])} for row in rows]
     print_table(rows, as_json=as_json, if_empty="there are no keys")
 

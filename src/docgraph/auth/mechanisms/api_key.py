@@ -164,12 +164,12 @@ class ApiKeyMechanism(kinds.AuthMechanism):
 
     def _build(self, key: Document, owner: Account, end: float) -> Account:
         """Build the account of a key: it has no role that its owner has lost."""
-        allowed, own = self.keys.limit_roles(owner), owner.properties
+        allowed, values = self.keys.limit_roles(owner), owner.properties
         roles = tuple(role for role in dict.fromkeys(key["roles"]) if role in allowed)
-        inherited = {name: own[name] for name in key["inherits"] if name in own}
+        inherited = {name: values[name] for name in key["inherits"] if name in values}
         properties = {**inherited, **key["properties"], "roles": list(roles)}
-        full = f"{owner.name}/{key['name']}"
-        return Account(full, roles, properties, "key", end, owner=owner.name)
+        who = f"{owner.name}/{key['name']}"
+        return Account(who, roles, properties, "key", end, owner=owner.name)
 
     async def _record_uses(self) -> None:
         while True:
@@ -235,8 +235,8 @@ class ApiKeyService(kinds.Service):
         if account.owner:
             raise Forbidden("a key manages no keys")
         mechanism: ApiKeyMechanism = self._registry.find(NAME)  # type: ignore[assignment]
-        name = "/".join(exchange.request.segments[len(self._prefix) :])
         keys, query = mechanism.keys, exchange.request.query
+        name = "/".join(exchange.request.segments[len(self._prefix) :])
         owner = None if keys.root_role in account.roles else account
         if not name and method == "POST":
             return await _make(mechanism, exchange, account, owner)
@@ -248,8 +248,7 @@ class ApiKeyService(kinds.Service):
             await keys.revoke(name, owner)
             return Body(204)
         if method == "POST":
-            hours = 0 if "now" in query else 24
-            return _render(200, {"key": await keys.rotate(name, hours, owner)})
+            return _render(200, {"key": await keys.rotate(name, 24 * ("now" not in query), owner)})
         return _render(200, keys.describe(await keys.require(name, owner)))
 
 
@@ -260,8 +259,8 @@ async def _make(
     order = KeyOrder.parse(await read_documents(exchange.request))
     if owner and (order.properties or order.owner):
         raise Forbidden("only administrators give properties, and keys to others")
-    kind = None if order.owner else maker.kind
-    user = await mechanism.find_owner(order.owner or maker.name, kind)
+    name, kind = (order.owner, None) if order.owner else (maker.name, maker.kind)
+    user = await mechanism.find_owner(name, kind)
     if owner and user:  # a login may have fewer roles than its user
         user = replace(user, roles=tuple(set(user.roles).intersection(maker.roles)))
     key, text = await mechanism.keys.make(order, user)
