@@ -45,7 +45,7 @@ _FORM: Final[Document] = {
         "properties": {"$type": "object"},
     },
 }
-_Texts = Annotated[tuple[str, ...], Meta(max_length=50)]
+_Texts = Annotated[tuple[Annotated[str, Meta(max_length=255)], ...], Meta(max_length=50)]
 
 
 class KeyOrder(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

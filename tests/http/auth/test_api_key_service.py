@@ -51,6 +51,7 @@ async def manage(worker: Worker, method: str, path: str, login: str = "ada") -> 
         ({"networks": ["10.0.0.1/8"]}, 400),
         ({"networks": ["here"]}, 400),
         ({"networks": ["10.0.0.0/8"] * 51}, 400),
+        ({"inherits": ["x" * 256]}, 400),
         ({"properties": {"team": "red"}}, 403),
         ({"owner": "root"}, 403),
         ({"hash": "x"}, 400),
