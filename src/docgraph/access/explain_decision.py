@@ -7,7 +7,7 @@ Calls the same authorizers as the pipeline, in the same way, and calls all of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from http import HTTPStatus
 from typing import Any, ClassVar, Final, Protocol
 
@@ -180,12 +180,13 @@ class Explainer:
         """Return the account of the user, or one with just these roles; raises `NotFound`."""
         if question.user is None:
             return Account("somebody", question.roles) if question.roles else None
-        for realm in self._dry_run.registry.of_kind(Kind.AUTHENTICATOR):
+        find = self._dry_run.registry.of_kind  # of mechanisms: that of API keys
+        for realm in (*find(Kind.AUTHENTICATOR), *find(Kind.AUTH_MECHANISM)):
             # An authenticator may be unable to find a user without a password.
             account = await realm.find(question.user) if isinstance(realm, UserFinder) else None
             if account is not None:
                 roles = tuple(dict.fromkeys((*account.roles, *question.roles)))
-                return Account(account.name, roles, account.properties, account.kind)
+                return replace(account, roles=roles)
         if question.roles:
             return Account(question.user, question.roles)
         raise NotFound(

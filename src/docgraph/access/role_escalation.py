@@ -111,7 +111,7 @@ def keep_own_roles(
     write: Write, account: Account, users: DbRealmAuthenticator, place: RolePlace
 ) -> Write:
     """Exclude the caller's own user from a write that changes roles; or raise `OwnRoles`."""
-    others = {users.prop_id: {"$ne": account.name}}
+    others = {users.prop_id: {"$ne": account.owner or account.name}}
     if write.kind is WriteKind.UPDATE:
         changes = chain.from_iterable(effects_of(write).parts)
         return (
@@ -139,7 +139,7 @@ def _is_own(document: Document, account: Account, users: DbRealmAuthenticator) -
     for step in users.prop_id.split("."):
         name = name.get(step) if isinstance(name, Mapping) else None
     same_id = "_id" in document and document["_id"] == account.properties.get("_id")
-    return same_id or bool(name == account.name)
+    return same_id or bool(name == (account.owner or account.name))
 
 
 def _has(document: Document, place: RolePlace) -> bool:

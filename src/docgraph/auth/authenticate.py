@@ -55,7 +55,7 @@ class AuthenticateStage:
         for mechanism, scheme in self._schemes:
             if scheme is not None and scheme != given:
                 continue  # it would be absent
-            if not is_login:
+            if not is_login and scheme != "bearer":  # which holds no password
                 is_login = True
                 set_login(exchange)
             outcome = await mechanism.authenticate(exchange)

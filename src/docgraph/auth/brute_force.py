@@ -215,7 +215,7 @@ class LoginGuard(Interceptor):
             self._attempts.close()
 
     def resolve(self, exchange: Exchange) -> bool:
-        """Return whether the request has a password; a token of another scheme is no guess.
+        """Return whether the request has a password or an API key; a token is no guess.
 
         The credentials of OPTIONS are not verified.
         """
@@ -223,7 +223,8 @@ class LoginGuard(Interceptor):
         if request.method == "OPTIONS" or b"authorization" not in request.headers.first:
             return False
         credentials = read_credentials(request.headers)
-        return credentials is not None and credentials.scheme in _WITH_PASSWORD
+        scheme = "" if credentials is None else credentials.scheme
+        return scheme in _WITH_PASSWORD or (credentials is not None and credentials.is_api_key)
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Raise `TooManyRequests`, or record the attempt and let it pass."""
@@ -269,7 +270,7 @@ class LoginGuard(Interceptor):
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")
         # Digest responses differ from request to request, so no digest identifies them.
-        digest = self._digest(credentials, address) if credentials.scheme == "basic" else b""
+        digest = self._digest(credentials, address) if credentials.scheme != "digest" else b""
         return Attempt(user, address, digest)
 
     async def _has_token(self, exchange: Exchange) -> bool:

@@ -1,4 +1,4 @@
-"""Parse and render HTTP credentials, challenges and confirmations (Basic, Bearer, Digest).
+"""Parse and render HTTP credentials, challenges and confirmations (Basic, Bearer, Digest, keys).
 
 `Authorization` is parsed in one way (RFC 9110 11.6.2): the field occurs once, the scheme has any
 case, one or more spaces follow it. Two such fields, a tab after the scheme or any other deviation
@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import base64
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from secrets import token_hex
 from typing import Final, Literal, NamedTuple
 
 from docgraph.exchange import Headers
@@ -21,6 +24,7 @@ DigestAlgorithm = Literal["MD5", "SHA-256"]
 
 _WORD: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _CREDENTIALS: Final = re.compile(rf"({_WORD})(?: +(.*))?", re.DOTALL)
+_API_KEY: Final = re.compile(r"dgk_([0-9a-f]{16})_([0-9a-f]{64})[0-9a-f]{8}")
 _BEARER: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _PARAMETER: Final = re.compile(
     rf"({_WORD})[ \t]*=[ \t]*"
@@ -44,6 +48,11 @@ class Credentials:
     scheme: str
     text: str = field(repr=False)
 
+    @property
+    def is_api_key(self) -> bool:
+        """Whether this is an API key, be it a wrong one."""
+        return self.scheme == "bearer" and self.text.startswith("dgk_")
+
 
 def read_credentials(headers: Headers) -> Credentials | None:
     """Return the credentials of a request; None without any, and for unreadable ones.
@@ -60,7 +69,7 @@ def read_credentials(headers: Headers) -> Credentials | None:
 
 
 def read_claimed_user(headers: Headers) -> str | None:
-    """Return the user that the credentials name, before they are verified."""
+    """Return the user or the API key that the credentials name, before they are verified."""
     credentials = read_credentials(headers)
     try:
         match credentials:
@@ -68,6 +77,8 @@ def read_claimed_user(headers: Headers) -> str | None:
                 return BasicCredentials.parse(text).user
             case Credentials("digest", text):
                 return DigestCredentials.parse(text).username
+            case Credentials("bearer", text) if credentials.is_api_key:
+                return f"key {text[4:20]}"  # its id, if it has the form of a key
     except MalformedCredentials:
         pass  # no user, like credentials of any other kind
     return None
@@ -121,6 +132,27 @@ class BearerToken:
     def render(self) -> str:
         """Return the value of `Authorization`."""
         return f"Bearer {self.token}"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKeyText:
+    """An API key; the checksum rejects mistyped ones without a lookup, and protects nothing."""
+
+    id: str
+    secret: str = field(default_factory=partial(token_hex, 32), repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> ApiKeyText:
+        """Parse the text of a key."""
+        match = _API_KEY.fullmatch(text)
+        if match is None or cls(match[1], match[2]).render() != text:
+            raise MalformedCredentials("not an API key")
+        return cls(match[1], match[2])
+
+    def render(self) -> str:
+        """Return the text of the key, which nothing stores."""
+        text = f"dgk_{self.id}_{self.secret}"
+        return f"{text}{zlib.crc32(text.encode()):08x}"
 
 
 def render_bearer_challenge(realm: str, *, refused: bool = False) -> str:

@@ -46,6 +46,7 @@ COMMANDS = {
     "streams": "Follow the change streams of collections.",
     "mcp": "Offer the apps to an agent on stdin and stdout, under the rules of a user.",
     "users": "Add, list, change and remove the users of dbRealmAuthenticator.",
+    "keys": "Make, list, rotate and revoke API keys, the credentials of machines.",
     "acl": "Add, list, check and remove permission rules.",
     "access": "Explain what callers may do and see.",
     "export": "Write apps, users, rules, properties and JSON schemas into files of a DIRECTORY.",

@@ -72,9 +72,10 @@ def explain(  # noqa: PLR0913 - the parts of a request
 
 
 @access.command()
+@click.option("--user", "users", multiple=True, help="Add a column for a user or a key.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @configured
-def matrix(sources: ConfigSources, as_json: bool) -> None:
+def matrix(sources: ConfigSources, users: tuple[str, ...], as_json: bool) -> None:
     """Print which roles may call which apps, and which fields they see (`@visible`).
 
     A row such as "POST /graphql/shop" shows who may call the app, by the permissions. The other
@@ -83,6 +84,7 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
     "(everybody)" is for callers without any of the named roles, also unauthenticated ones; with
     --json its name is "(nobody)".
     """
+    from docgraph.access.explain_decision import ExplainedRequest
     from docgraph.graphql.apps.compiled_app import ANONYMOUS, cross
 
     async def load_rules(app: Docgraph) -> list[dict[str, Any]]:
@@ -95,7 +97,13 @@ def matrix(sources: ConfigSources, as_json: bool) -> None:
         }
         roles = {role for compiled in apps for role in compiled.visibility.all_roles}
         roles |= await _find_callers(app, paths.values())
-        return await _add_calls(app, paths, list(_complete(rows, sorted(roles))))
+        table = await _add_calls(app, paths, list(_complete(rows, sorted(roles))))
+        for user in users:  # what any of their roles may do
+            question = ExplainedRequest("GET", "/", user=user)
+            caller = await app.plugins.find("accessExplain").explainer.find_caller(question)
+            for row in table:
+                row[user] = any(row.get(role) for role in (ANONYMOUS, *caller.roles))
+        return table
 
     rows = _run(sources, load_rules)
     if not as_json:

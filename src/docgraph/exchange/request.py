@@ -318,7 +318,8 @@ class Account:
     password. `kind` is the source of the account (`identity`, `database`, `file`, `jwt`).
     `expires_at` is when its credentials expire, in seconds since the epoch; None: never.
     `login_ends_at` is when the login behind them ends by itself (`exp` of a foreign token): nothing
-    that is issued for the account may be valid longer (decision 57).
+    that is issued for the account may be valid longer (decision 57). `owner` is the user whose key
+    this is (decision 72); empty for every other account.
     """
 
     name: str
@@ -327,3 +328,4 @@ class Account:
     kind: str = "identity"
     expires_at: float | None = field(default=None, compare=False)
     login_ends_at: float | None = field(default=None, compare=False)
+    owner: str = ""

@@ -36,10 +36,10 @@ LIMIT = 1024  # bytes of a field
 _MAX_BYTES = 4  # of a character
 
 # Nearly every field of nearly every line: nothing to escape, and no room for a secret.
-_is_plain = re.compile(r"[\w./@%~+,()-]*").fullmatch
+_is_plain = re.compile(r"(?!.*dgk_)[\w./@%~+,()-]*").fullmatch
 
 _may_hold_secret = re.compile(
-    r"://|bearer|basic|digest|authorization|cookie|passw|pwd|secret|token|api.?key|eyJ", re.I
+    r"://|bearer|basic|digest|authorization|cookie|passw|pwd|secret|token|api.?key|eyJ|dgk_", re.I
 ).search
 _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
     # The driver takes everything up to the last @ as credentials, even unescaped.
@@ -59,6 +59,7 @@ _MASKS: tuple[tuple[re.Pattern[str], str], ...] = (
         r"\1***",
     ),
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]*\.[\w-]*"), "***"),  # a JWT
+    (re.compile(r"(dgk_[0-9a-f]{0,16}_)\w+"), r"\1***"),  # an API key
 )
 
 

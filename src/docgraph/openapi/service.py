@@ -14,6 +14,7 @@ from html import escape
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.cookies.sections import AuthCookieSetter
+from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
 from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
@@ -206,6 +207,7 @@ class _Describing(Service):
                 security=describe_security(
                     [mechanism.name for mechanism in self._registry.of_kind(Kind.AUTH_MECHANISM)],
                     self._cookie.name if self._registry.find("authCookieHandler") else None,
+                    getattr(self._registry.find("apiKeyMechanism"), "config", None),
                 ),
                 has_streams=self._registry.find("events") is not None,
                 base_url=self._core.base_url,
@@ -254,10 +256,14 @@ class OpenApiPageService(_Describing):
         return Body(200, page, "text/html", list(HEADERS))
 
 
-def describe_security(mechanisms: Iterable[str], cookie: str | None) -> dict[str, Document]:
+def describe_security(
+    mechanisms: Iterable[str], cookie: str | None, keys: ApiKeyMechanism | None = None
+) -> dict[str, Document]:
     """Return enabled mechanisms as security schemes; `cookie` is the name of one that is read."""
     enabled = (SECURITY_SCHEMES[name] for name in mechanisms if name in SECURITY_SCHEMES)
     schemes = {str(scheme["scheme"]): scheme for scheme in enabled}
     if cookie is not None:
         schemes["cookie"] = {"type": "apiKey", "in": "cookie", "name": cookie}
+    if keys is not None and keys.header is not None:
+        schemes["key"] = {"type": "apiKey", "in": "header", "name": keys.header}
     return schemes

@@ -63,8 +63,8 @@ def _describe(point: DataPoint) -> str:
 # The commands of `docgraph.cli`, which would run instead of a plugin's.
 BUILT_IN_COMMANDS: Final = frozenset(
     (
-        "serve demo apps explain top mcp streams users acl access export import migrate config "
-        "doctor plugins mongod completion examples version"
+        "serve demo apps explain top mcp streams users keys acl access export import migrate "
+        "config doctor plugins mongod completion examples version"
     ).split()
 )
 

@@ -42,6 +42,7 @@ from docgraph.auth.cookies.cookie import (
     CookieRemover,
     CookieSetter,
 )
+from docgraph.auth.mechanisms.api_key import ApiKeyMechanism, ApiKeyService, KeyHeader
 from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
 from docgraph.auth.mechanisms.digest import DigestMechanism
 from docgraph.auth.mechanisms.jwt import JwtMechanism
@@ -92,6 +93,9 @@ BUILTIN: tuple[type[Plugin], ...] = (
     BasicMechanism,
     DigestMechanism,
     JwtMechanism,
+    ApiKeyMechanism,
+    KeyHeader,
+    ApiKeyService,
     IdentityMechanism,
     # authentication: realms, and what guards them
     DatabaseRealm,

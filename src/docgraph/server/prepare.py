@@ -25,6 +25,7 @@ from docgraph.access.sections import (
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator, FileRealmAuthenticator
 from docgraph.auth.cookies.sections import AuthCookieHandler, AuthCookieRemover, AuthCookieSetter
 from docgraph.auth.mechanisms.sections import (
+    ApiKeyMechanism,
     BasicAuthMechanism,
     DigestAuthMechanism,
     IdentityAuthMechanism,
@@ -61,7 +62,7 @@ from docgraph.server.rate_limits.sections import CallerLimits
 from docgraph.server.sections import Batch, ConnectionOptions, HttpListener, HttpsListener
 from docgraph.server.services.sections import DatabaseProbe, Metrics, OwnRights, Ping, VisibleApps
 from docgraph.store.driver.rights import Right
-from docgraph.store.names import HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
+from docgraph.store.names import API_KEYS, HISTORY_STORE, KEY_STORE, REVOCATION_STORE, VERSION_STORE
 from docgraph.store.sections import AggregationSecurity, MClient
 
 
@@ -190,6 +191,7 @@ _IN_ORDER: Final[tuple[type[Section], ...]] = (
     BasicAuthMechanism,
     DigestAuthMechanism,
     JwtAuthenticationMechanism,
+    ApiKeyMechanism,
     IdentityAuthMechanism,
     DbRealmAuthenticator,
     FileRealmAuthenticator,
@@ -228,14 +230,14 @@ def find_needed_rights(config: Decoded) -> tuple[Right, ...]:
     """
     users, rules = config.get(DbRealmAuthenticator), config.get(DbAclAuthorizer)
     apps = config.get(Graphql)
-    rights = (*_for_users(users), *_for_rules(rules), *_for_apps(apps))
+    rights = (*_for_users(users, config.get(ApiKeyMechanism)), *_for_rules(rules), *_for_apps(apps))
     noted = dict.fromkeys(right.db for right in rights)
     if config.get(Mongo).enabled:
         noted[apps.db] = None  # the version of data that the REST API caches
     return (*rights, *(Right(db, VERSION_STORE, _NOTING, _WHO_SERVES) for db in noted))
 
 
-def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
+def _for_users(users: DbRealmAuthenticator, keys: ApiKeyMechanism) -> Iterator[Right]:
     db, collection = users.users_db, users.users_collection
     if users.enabled:
         yield Right(db, collection, ("find",), "who may log in", required=True)
@@ -244,6 +246,10 @@ def _for_users(users: DbRealmAuthenticator) -> Iterator[Right]:
     yield Right(db, REVOCATION_STORE, ("find",), "tokens that were revoked", required=True)
     revoking = ("insert", "update", "createIndex")
     yield Right(db, REVOCATION_STORE, revoking, "revoking tokens")
+    if keys.enabled:
+        yield Right(db, API_KEYS, ("find",), "which API keys are valid", required=True)
+        yield Right(db, API_KEYS, ("insert", "update", "remove"), "making and revoking API keys")
+        yield Right(db, KEY_STORE, ("find", "insert"), "the key of API keys")
     yield Right(db, "", ("find", "changeStream"), _NEWS)
 
 

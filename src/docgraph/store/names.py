@@ -21,13 +21,14 @@ SCHEMA_STORE = "_schemas"
 VERSION_STORE = "_versions"
 HISTORY_STORE = "_appHistory"
 KEY_STORE = "_cursorKeys"
+API_KEYS = "_apiKeys"
 # Segments of paths of the REST API that are no names of documents.
 SIZE, META, INDEXES, AGGREGATIONS, STREAMS = "_size", "_meta", "_indexes", "_aggrs", "_streams"
 
 _RESERVED = frozenset({SIZE, META, INDEXES, AGGREGATIONS, STREAMS, SCHEMA_STORE, "_sessions"})
 _OWN_COLLECTIONS = frozenset(
     {METADATA_STORE, REVOCATION_STORE, NONCE_STORE, VERSION_STORE, HISTORY_STORE, KEY_STORE}
-)
+) | {API_KEYS}
 _OF_FILES = (".files", ".chunks")
 _SERVER_DATABASES = frozenset({"admin", "config", "local"})
 _DATABASE_FORBIDS = frozenset('/\\. "$*<>:|?\0')

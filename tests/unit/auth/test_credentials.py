@@ -1,11 +1,13 @@
 """Credentials, challenges and confirmations as text (RFC 9110, 7617, 6750, 7616)."""
 
 import base64
+import re
 from typing import Any
 
 import pytest
 
 from docgraph.auth.credentials import (
+    ApiKeyText,
     AuthenticationInfo,
     BasicCredentials,
     BearerToken,
@@ -265,3 +267,25 @@ def test_credentials_are_read_once_and_those_of_other_fields_are_others() -> Non
 
     assert read_credentials(headers) is read_credentials(headers)
     assert read_credentials(headers.without("authorization")) is None
+
+
+def test_the_text_of_a_key_has_one_spelling() -> None:
+    """Decision 72."""
+    key = ApiKeyText("0123456789abcdef")
+    text = key.render()
+    assert re.fullmatch(r"dgk_[0-9a-f]{16}_[0-9a-f]{72}", text)
+    assert ApiKeyText.parse(text) == key
+    assert ApiKeyText("0123456789abcdef").secret != key.secret
+    assert key.secret not in repr(key)
+    for place in range(4, len(text)):
+        for other in "0fF_ é":
+            if text[place] != other:
+                with pytest.raises(MalformedCredentials):
+                    ApiKeyText.parse(text[:place] + other + text[place + 1 :])
+
+
+def test_a_wrong_key_is_a_guess_by_its_id() -> None:
+    text = ApiKeyText("0123456789abcdef").render()
+    assert read_claimed_user(Headers.of(authorization=f"Bearer {text}")) == "key 0123456789abcdef"
+    assert read_claimed_user(Headers.of(authorization=f"Basic {text}")) is None
+    assert read_claimed_user(Headers.of(authorization="Bearer eyJ.e.y")) is None

@@ -1,4 +1,4 @@
-/** The page Access: users, rules, why a request is denied, and apps as another caller sees them. */
+/** The page Access: users, rules, API keys, why a request is denied, and apps as another caller sees them. */
 
 import { useState } from "preact/hooks";
 import { useOwner } from "../../api/owner.js";
@@ -8,6 +8,7 @@ import { Tabs } from "../../parts/Tabs.js";
 import type { PageProps } from "../../shell/pageProps.js";
 import { address, go } from "../../shell/router.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
+import { Keys } from "./Keys.js";
 import { LookAs } from "./LookAs.js";
 import { NotOpen } from "./NotOpen.js";
 import { RootOnly } from "./RootOnly.js";
@@ -15,12 +16,13 @@ import { Rules } from "./Rules.js";
 import { Users } from "./Users.js";
 import { Why } from "./Why.js";
 
-type Section = "users" | "rules" | "why" | "look";
+type Section = "users" | "rules" | "keys" | "why" | "look";
 type Found = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly realm: Realm };
 
 const sections: readonly { key: Section; label: string }[] = [
   { key: "users", label: "Users" },
   { key: "rules", label: "Rules" },
+  { key: "keys", label: "API keys" },
   { key: "why", label: "Why is this denied?" },
   { key: "look", label: "View as …" },
 ];
@@ -37,6 +39,7 @@ export default function AccessPage({ rest, hash }: PageProps) {
       {found.kind === "ready" && (
         <Tabs label="Parts of Access" tabs={sections} selected={section} onSelect={(key) => go(address("access", key))}>
           {section === "users" && <Users key={owner} realm={found.realm} hash={hash} />}
+          {section === "keys" && <Keys key={owner} />}
           {section === "why" && <RootOnly title="Explanations are for the root role" rootRole={found.realm.rootRole}><Why key={owner} hash={hash} /></RootOnly>}
           {section === "look" && <RootOnly title="Viewing as another caller is for the root role" rootRole={found.realm.rootRole}><LookAs /></RootOnly>}
           {section === "rules" && <Rules key={owner} owner={owner} realm={found.realm} hash={hash} />}

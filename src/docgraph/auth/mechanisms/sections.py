@@ -207,6 +207,23 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
             yield view.blame(claim, "neither rolesClaim nor fixedRoles is set", "set one of them")
 
 
+class ApiKeyMechanism(PluginConfig, frozen=True):
+    """`Authorization: Bearer` with an API key; and the service that lists and makes keys."""
+
+    section_name: ClassVar[str] = "apiKeyMechanism"
+    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
+    header: Annotated[
+        Annotated[str, Meta(pattern=r"^[Xx]-[A-Za-z0-9-]{1,60}\Z")] | None,
+        Meta(description="header that may hold a key, too, such as `X-API-Key`; null: none"),
+    ] = None
+    max_age_days: Annotated[
+        int, Meta(description="days after which a key ends at the latest", ge=1, le=395)
+    ] = 365
+    allow_root_role: Annotated[
+        bool, Meta(description="whether a key may have the root role of its owner")
+    ] = False
+
+
 class IdentityAuthMechanism(PluginConfig, frozen=True):
     """Takes requests without accepted credentials as coming from one account; for tests only."""
 

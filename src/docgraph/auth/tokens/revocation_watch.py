@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
+from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.auth.tokens.revocation import (
     CLOCK_SECONDS,
     COLLECTION,
@@ -32,8 +33,10 @@ from docgraph.plugins.kinds import Initializer, Interceptor, Point, Provider
 from docgraph.runtime import Generations, Instance, Tasks
 from docgraph.store import ChangeEvents, Store
 from docgraph.store.change_stream import Follower, ResumeToken
+from docgraph.store.names import API_KEYS
 
 _ANNOUNCE_SECONDS: Final = 5.0  # between two announcements, while users change all the time
+_WITH_KEYS: Final = 0.5  # the same: streams of a key end within two seconds (decision 72)
 ROUND: Final = 4.0  # seconds between two reads, so that a mark applies within 5 without a stream
 _GONE: Final = frozenset({"drop", "dropDatabase", "rename"})
 
@@ -107,8 +110,10 @@ class RevocationsWatcher(Initializer):
         token_revocations: Revocations,
         users: DbRealmAuthenticator,
         generations: Generations,
+        keys: ApiKeyMechanism,
     ) -> None:
         self.config = config
+        self._pause = _WITH_KEYS if keys.enabled else _ANNOUNCE_SECONDS
         self._store = store
         self._tasks = tasks
         self._generations = generations
@@ -153,7 +158,7 @@ class RevocationsWatcher(Initializer):
             await self._has_changed.wait()
             self._has_changed.clear()
             self._generations.bump("users")
-            await asyncio.sleep(_ANNOUNCE_SECONDS)
+            await asyncio.sleep(self._pause)
 
     async def _catch_up(self) -> None:
         await self._revocations.read()
@@ -172,6 +177,9 @@ class RevocationsWatcher(Initializer):
         if event.get("coll") == COLLECTION:
             if isinstance(event.get("stamp"), dict):
                 self._revocations.learn(event["stamp"])
+            return
+        if event.get("coll") == API_KEYS:
+            self._generations.bump("users")
             return
         if self._revocations.is_rehash(event.get("hash")):
             return
@@ -216,12 +224,13 @@ def _stages(users: DbRealmAuthenticator) -> list[Document]:
         {"$in": [users.prop_password, removed]},
     ]
     changed = {"ns.coll": {"$in": [COLLECTION, users.users_collection]}}
+    keys = {"ns.coll": API_KEYS, "updateDescription.updatedFields.lastUsedAt": {"$exists": False}}
     replaced = {"to.coll": users.users_collection}  # `$out` ends with a rename, too
     gone = {"operationType": "dropDatabase"}
     user = "$documentKey._id" if users.prop_id == "_id" else f"$fullDocument.{users.prop_id}"
     stamp = {"$cond": [{"$eq": ["$ns.coll", COLLECTION]}, "$fullDocument", "$$REMOVE"]}
     return [
-        {"$match": {"$or": [changed, replaced, gone]}},
+        {"$match": {"$or": [changed, keys, replaced, gone]}},
         {
             "$project": {
                 "operationType": 1,

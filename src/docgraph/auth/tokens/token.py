@@ -280,6 +280,8 @@ class TokenHeaders(Interceptor):
         """Return whether the caller is authenticated; never for OPTIONS."""
         if self._manager is None or exchange.account is None or exchange.is_entry:
             return False  # the response of a batch has the headers, not its entries
+        if exchange.account.owner:
+            return False  # nothing outlives a key (decision 72)
         is_everywhere = self._service.token_headers == "all"  # noqa: S105 - no password
         return is_everywhere or self._is_asked_for(exchange)
 

@@ -3,7 +3,7 @@
     export.json             the format, and the docgraph version that wrote it
     apps/<id>/              schema.graphql, mappings.yml, app.yml
     apps.json               apps that such files cannot represent, for example without a schema
-    users.json, rules.json  documents as they are stored, in extended JSON
+    users.json, rules.json  documents as they are stored, in extended JSON; also keys.json
     properties/<db>.json    metadata of a database and its collections: streams, aggregations, …
     schemas/<db>.json       the JSON schemas of a database
 
@@ -107,7 +107,7 @@ class ExportWriter:
 
 _BY_DATABASE: Final = ("properties", "schemas")
 # The file that marks an export as complete comes first.
-_OWN: Final = (MANIFEST, APPS, ODD_APPS, "users.json", "rules.json", *_BY_DATABASE)
+_OWN: Final = (MANIFEST, APPS, ODD_APPS, "users.json", "rules.json", "keys.json", *_BY_DATABASE)
 _KNOWN: Final = frozenset({"format", "revision", "docgraph"})
 
 

@@ -32,7 +32,7 @@ from docgraph.codec.equality import EqualityKey
 from docgraph.exchange import Deadline, Document, Write, WriteKind
 from docgraph.exchange.errors import Conflict, DefinitionError
 from docgraph.graphql.sections import Graphql
-from docgraph.store.names import METADATA_STORE, SCHEMA_STORE
+from docgraph.store.names import API_KEYS, METADATA_STORE, SCHEMA_STORE
 
 if TYPE_CHECKING:
     from docgraph.cli.transfer.files import Directory
@@ -75,6 +75,8 @@ class Mover:
         self.apps = AppsPart("apps", "apps", graphql.db, graphql.collection)
         self.users = UsersPart("users", "users.json", realm.users_db, realm.users_collection)
         self.rules = Part("rules", "rules.json", rules.acl_db, rules.acl_collection)
+        name = "API keys (valid only where they were made)"  # by the key of the installation
+        self.keys = Part(name, "keys.json", realm.users_db, API_KEYS)
 
     @property
     def definitions(self) -> Definitions:
@@ -96,14 +98,14 @@ class Mover:
             if name not in existing:
                 notice(f"there is no database {make_printable(name)}")
         described = [self.describe(kind, db) for kind in (SCHEMAS, PROPERTIES) for db in names]
-        return [self.users, self.rules, *described]
+        return [self.users, self.rules, self.keys, *described]
 
     def list_exported(self, directory: Directory) -> Iterator[Part]:
         """Yield the parts of an export in the order of import: nothing refers to what follows."""
         for kind in (SCHEMAS, PROPERTIES):
             for db in directory.list_databases(kind):
                 yield self.describe(kind, db)
-        yield from (self.users, self.rules)
+        yield from (self.users, self.rules, self.keys)
 
     async def read(self, part: Part) -> list[Document]:
         """Return the documents of a part as stored, with secrets; apps as they are written."""

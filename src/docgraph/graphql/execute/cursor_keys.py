@@ -1,11 +1,6 @@
 """The key of cursors: configured, or made once and stored for all instances.
 
-The stored key is a document of `_cursorKeys`, next to the definitions collection, which no mount,
-app, aggregation or stream shows:
-
-    {_id: "cursors", keys: [<the key>, <the previous one>]}
-
-Of several instances that make one at the same time, the first to insert it wins.
+The stored key is next to the definitions collection (`store/stored_keys.py`).
 
 A draft can be made to read a cursor of the app that it resembles, and so compare a hidden sort key
 with values of its own. Cursors of drafts have a key of the instance, which is not stored.
@@ -15,26 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Final
 
-from docgraph.exchange import Deadline, Document, Resource, ResourceType, Write, WriteKind
-from docgraph.exchange.data import Consistency
-from docgraph.exchange.errors import Conflict
 from docgraph.graphql.errors import FieldFailure
 from docgraph.graphql.execute.cursors import KEY_BYTES, CursorKeys
 from docgraph.graphql.sections import Graphql
 from docgraph.store import Store
 from docgraph.store.driver.errors import StoreDenied
 from docgraph.store.names import KEY_STORE
+from docgraph.store.stored_keys import NoStoredKey, load_keys
 
 _ID: Final = "cursors"
-_MAX_KEYS: Final = 2
 _FRESH_SECONDS: Final = 300.0
-_LIMIT_MS: Final = 5_000
-
-
-class _NoKey(ValueError):
-    """The stored document has no usable key."""
 
 
 class KeyRing:
@@ -67,8 +54,8 @@ class KeyRing:
 
     async def _load(self) -> None:
         try:
-            self._stored = CursorKeys(await self._read() or await self._create())
-        except (StoreDenied, _NoKey) as error:
+            self._stored = CursorKeys(await load_keys(self._store, self._db, _ID, KEY_BYTES))
+        except (StoreDenied, NoStoredKey) as error:
             if self._stored is None:
                 raise FieldFailure(
                     "cursors have no key: set the option graphql.cursor-key, or let docgraph read "
@@ -77,30 +64,3 @@ class KeyRing:
                     cause=error,
                 ) from None
         self._loaded = time.monotonic()
-
-    async def _read(self) -> list[bytes]:
-        stored = await self._store.reads.find_one(
-            self._db,
-            KEY_STORE,
-            {"_id": _ID},
-            deadline=Deadline.after_ms(_LIMIT_MS),
-            consistency=Consistency("primary"),
-        )
-        keys: list[Any] = (stored or {}).get("keys", [])
-        fitting = [bytes(key) for key in keys if isinstance(key, bytes) and len(key) == KEY_BYTES]
-        return fitting[:_MAX_KEYS]
-
-    async def _create(self) -> list[bytes]:
-        keys = [CursorKeys.generate()]
-        document: Document = {"_id": _ID, "keys": keys}
-        try:
-            await self._store.writes.write(
-                Resource(ResourceType.DOCUMENT, self._db, KEY_STORE, _ID),
-                Write(WriteKind.INSERT, documents=(document,)),
-                deadline=Deadline.after_ms(_LIMIT_MS),
-            )
-        except Conflict:
-            keys = await self._read()
-        if not keys:
-            raise _NoKey("the stored document has no key of the right length")
-        return keys

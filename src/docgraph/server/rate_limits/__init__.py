@@ -202,11 +202,12 @@ class Limit:
         self._name_of_places = options.name_of_places
         self._per = options.per
         self._role = options.role
+        self._key = options.key
 
     @property
     def is_for_everybody(self) -> bool:
         """Whether it counts addresses for all callers: it is checked before authentication."""
-        return self._per == "address" and self._role is None
+        return self._per == "address" and self._role is None and self._key is None
 
     def find_key(self, account: Account | None, address: str) -> str | None:
         """Return the key by which the caller is counted; None for a caller it does not count."""
@@ -228,6 +229,9 @@ class Limit:
         return f'"{self.name}";r={share.left};t={round_up(share.seconds)}'
 
     def _fits(self, account: Account | None) -> bool:
+        key = account.name if account is not None and account.owner else None
+        if self._key is not None and (key is None or self._key not in ("*", key)):
+            return False
         if self._role is None:
             return True
         if account is None:

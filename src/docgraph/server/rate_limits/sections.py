@@ -39,6 +39,10 @@ class CallerLimit(Section, frozen=True):
             "`$authenticated` everybody else; null: all"
         ),
     ] = None
+    key: Annotated[
+        Name | None,
+        Meta(description="only callers with this API key, `<owner>/<name>`; `*`: with any key"),
+    ] = None
     requests_per_second: Annotated[
         Annotated[float, Meta(ge=0.001, le=100_000)] | None,
         Meta(description="requests of one count; null: no limit"),
@@ -67,7 +71,7 @@ class CallerLimit(Section, frozen=True):
                 "there is no rate to exceed",
                 "set 'requests-per-second', or leave it out",
             )
-        if self.per == "role" and self.role is None:
+        if self.per == "role" and self.role is None and self.key is None:
             return "/per", "it does not say which role", "set 'role'"
         if self.role is not None and self.role.startswith("$"):
             # A misspelt role would match no user, and the limit no caller.
