@@ -108,7 +108,7 @@ function NewKey({ onOrder }: { onOrder: (order: { name: string; until: string; r
       <div class="data-head"><h2>Make a key</h2></div>
       <form class="access-form" onSubmit={(event) => void make(event)}>
         <Field label="Name" autocomplete="off" required value={name} onInput={setName} hint="Shown in the log, such as nightly." />
-        <Field label="Ends on" type="date" required value={until} onInput={setUntil} />
+        <Field label="Ends on" autocomplete="off" required value={until} onInput={setUntil} placeholder="2027-03-31" hint="A date, in UTC." />
         <RolesField label="Roles" roles={roles} known={login?.roles ?? []} onChange={setRoles} hint="Some of yours. Enter adds one." />
         <Field label="Networks" autocomplete="off" value={networks} onInput={setNetworks} hint="Optional: 10.1.0.0/16" />
         <div class="data-actions"><Button kind="primary" type="submit" disabled={name.trim() === "" || until === ""}>Make</Button></div>
