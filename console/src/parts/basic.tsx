@@ -104,7 +104,7 @@ interface FieldProps {
   value: string;
   onInput: (value: string) => void;
   name?: string;
-  type?: "text" | "password" | "date";
+  type?: "text" | "password";
   autocomplete?: string;
   required?: boolean;
   placeholder?: string;
@@ -122,7 +122,7 @@ export function Field({ label, hint, onInput, type = "text", ...rest }: FieldPro
   return (
     <div class="field">
       <label for={id}>{label}</label>
-      {type === "password" ? <input type="password" {...common} /> : <input type={type} {...common} />}
+      {type === "password" ? <input type="password" {...common} /> : <input type="text" {...common} />}
       {hint !== undefined && <p id={`${id}-hint`} class="soft">{hint}</p>}
     </div>
   );
