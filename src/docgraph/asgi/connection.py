@@ -8,6 +8,7 @@ when the client disconnects.
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from typing import Any, Final
 
 from docgraph.asgi.body_clock import BodyClock
@@ -318,5 +319,10 @@ class AsgiConnection:
 
 def _read_lines(head: Head) -> RawHeaders:
     """Return the fields of rendered lines, with names in lower case as ASGI wants them."""
-    pairs = (line[:-2].split(b": ", 1) for line in head.lines)
-    return [(name.lower(), value) for name, value in pairs]
+    return [_read_line(line) for line in head.lines]
+
+
+@lru_cache(maxsize=1024)  # most responses have the same lines
+def _read_line(line: bytes) -> tuple[bytes, bytes]:
+    name, _, value = line[:-2].partition(b": ")
+    return name.lower(), value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
 from typing import Any, Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -10,7 +11,7 @@ from docgraph.exchange import Connection
 from docgraph.server.fields import RawHeaders
 from docgraph.server.http.bridge import AsgiMessage
 from docgraph.server.http.framing import RequestHead, check_size, read_head
-from docgraph.server.proxies import UNIX
+from docgraph.server.proxies import UNIX, Address
 from docgraph.server.settings import Limits
 
 AsgiScope = MutableMapping[str, Any]
@@ -30,12 +31,12 @@ class AsgiHead:
         root = scope.get("root_path", "").strip("/")
         root = f"/{root}" if root else ""
         query = scope.get("query_string", b"")
-        self.connection = Connection(
+        self.connection = _describe_connection(
             _find_address(scope.get("client")),
             _find_address(scope.get("server")),
-            _SCHEMES.get(scope.get("scheme", "http"), "http"),
+            scope.get("scheme", "http"),
             scope.get("http_version", "1.1"),
-            root_path=quote(root, safe=_PATH),
+            root,
         )
         self.method: str = scope.get("method", "GET")
         self.target = find_path(scope, root) + (b"?" + query if query else b"")
@@ -75,7 +76,15 @@ def find_path(scope: AsgiScope, root: str) -> bytes:
     return quote(path, safe=_PATH, errors="replace").encode()
 
 
-def _find_address(pair: Any) -> tuple[str, int]:
+@lru_cache(maxsize=1024)  # a connection has many requests
+def _describe_connection(
+    client: Address, server: Address, scheme: str, version: str, root: str
+) -> Connection:
+    scheme = _SCHEMES.get(scheme, "http")
+    return Connection(client, server, scheme, version, root_path=quote(root, safe=_PATH))
+
+
+def _find_address(pair: Any) -> Address:
     """Return host and port; a peer without an address is one at a Unix socket."""
     if not pair or not pair[0]:
         return UNIX, 0

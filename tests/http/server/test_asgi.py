@@ -11,6 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.base import BaseHTTPMiddleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Mount
 
 from docgraph.asgi import AsgiApplication, create_app
@@ -229,6 +232,30 @@ async def test_the_metadata_of_agents_are_below_the_mount(settings: dict[str, An
         url = "http://localhost/data/.well-known/oauth-protected-resource/mcp"
         assert f'resource_metadata="{url}"' in refused.headers["www-authenticate"]
         assert (await client.get(url)).json()["resource"] == "http://localhost/data/mcp"
+
+
+class Stamp(BaseHTTPMiddleware):
+    """Runs what follows in a task of its own, and receives in its place."""
+
+    async def dispatch(self, request: Any, call_next: Any) -> Any:
+        response = await call_next(request)
+        response.headers["x-stamp"] = request.url.path
+        return response
+
+
+async def test_middleware_of_the_host_sees_requests_and_answers(
+    settings: dict[str, Any], database: str, mongo_client: Mongo
+) -> None:
+    mongo_client[database].create_collection("things")
+    app = make(settings)
+    middleware = [Middleware(Stamp), Middleware(GZipMiddleware, minimum_size=10)]
+    host = Starlette(routes=[Mount("/data", app)], middleware=middleware)
+    async with app.lifespan(), asking(host) as client:
+        created = await client.post("/data/db/things", json={"a": "x" * 100_000})
+        assert (created.status_code, created.headers["x-stamp"]) == (201, "/data/db/things")
+        listed = await client.get("/data/db/things", headers={"accept-encoding": "gzip"})
+        assert len(listed.json()[0]["a"]) == 100_000
+        assert listed.headers["content-encoding"] == "gzip"
 
 
 async def test_another_event_loop_is_refused(settings: dict[str, Any]) -> None:
