@@ -191,7 +191,7 @@ def build_uvicorn_command(target: str, port: int) -> list[str]:
 
 
 def _wait_for(contestant: Contestant, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(100):
+    for _ in range(600):
         if process.poll() is not None:
             break
         try:

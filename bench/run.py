@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
-from bench import agents, cached, lists, load, logins, people, questions, row_filters, streams
+from bench import agents, asgi, cached, lists, load, logins, people, questions, row_filters, streams
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -62,14 +62,21 @@ def main() -> None:
             logins.store_user(uri)
             with running_docgraph(uri, logins.CONFIG) as docgraph:
                 print_logins(docgraph, args)
-        if not args.only or "W10" in args.only:
-            with running_docgraph(uri, streams.CONFIG) as docgraph:
-                streams.print_outcome(streams.measure(docgraph, uri, args.stream_seconds))
-        for crowd in people.CROWDS:
-            if not args.only or crowd.id in args.only:
-                with running_docgraph(uri, people.build_config(crowd)) as docgraph:
-                    outcome = people.measure(docgraph, uri, crowd, args.stream_seconds)
-                    people.print_outcome(crowd, outcome)
+        if not args.only or "W18" in args.only:
+            asgi.print_outcome(uri, args)
+        print_streams(uri, args)
+
+
+def print_streams(uri: str, args: argparse.Namespace) -> None:
+    """W10 and W13: change streams with many clients."""
+    if not args.only or "W10" in args.only:
+        with running_docgraph(uri, streams.CONFIG) as docgraph:
+            streams.print_outcome(streams.measure(docgraph, uri, args.stream_seconds))
+    for crowd in people.CROWDS:
+        if not args.only or crowd.id in args.only:
+            with running_docgraph(uri, people.build_config(crowd)) as docgraph:
+                outcome = people.measure(docgraph, uri, crowd, args.stream_seconds)
+                people.print_outcome(crowd, outcome)
 
 
 def running_rival(

@@ -7,6 +7,7 @@ seen at once; what the protocol does not want to read waits, as it would in a ke
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,12 +123,21 @@ class Response:
         return [name for name, _ in self.headers]
 
 
+class Protocols:
+    """What is put on a connection: our own protocol, or that of an ASGI server."""
+
+    make: Callable[[ProcessState, asyncio.AbstractEventLoop], Any] = staticmethod(HttpProtocol)
+
+
+protocols = Protocols()
+
+
 class Peer:
     """The client's end of a connection to a protocol."""
 
     def __init__(self, state: ProcessState, **options: Any) -> None:
         self.transport = MemoryTransport(**options)
-        self.protocol = HttpProtocol(state, asyncio.get_running_loop())
+        self.protocol = protocols.make(state, asyncio.get_running_loop())
         self.transport.connect(self.protocol)
 
     def send(self, data: bytes) -> None:

@@ -11,6 +11,8 @@ import pytest
 
 from docgraph.embedded.mongod_process import Mongod
 from docgraph.embedded.mongod_setup import MongodOptions
+from tests.asgi import IN_BOTH, IS_ASGI, make_asgi_protocol
+from tests.connections import protocols
 from tests.http.harness import Mongo
 from tests.http.hosts import module_application
 from tests.http.rest_harness import BY_HOST, Api, own_database, serving
@@ -23,6 +25,23 @@ async def shared_server(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Ap
     patient = {"batch": {"time-limit": 60_000}}
     async with serving(mongo_client, mongo_uri, patient, mounts=BY_HOST) as server:
         yield server
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of some modules against both protocols."""
+    path = metafunc.definition.path
+    if not IS_ASGI and f"{path.parent.name}/{path.name}" in IN_BOTH:
+        metafunc.parametrize("served_by", ["own", "asgi"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def served_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol of the connections: our own, or that of an ASGI server."""
+    if getattr(request, "param", "asgi" if IS_ASGI else "") == "asgi":
+        mark = request.node.get_closest_marker("own_protocol")
+        if mark is not None:
+            pytest.skip(mark.args[0])
+        monkeypatch.setattr(protocols, "make", make_asgi_protocol)
 
 
 @pytest.fixture(autouse=True)

@@ -219,7 +219,7 @@ function sendAs(
   if (json !== undefined && !fields.has("Content-Type")) fields.set("Content-Type", "application/json");
   const content = json === undefined ? (body ?? null) : JSON.stringify(json);
   const init: RequestInit = { method, headers: fields, body: content, credentials, cache: "no-store", signal: signal ?? null };
-  return fetch(path, init).catch((thrown: unknown) => {
+  return fetch(settings.root + path, init).catch((thrown: unknown) => {
     if (thrown instanceof DOMException && thrown.name === "AbortError") throw thrown;
     throw new ApiError(0, "no-connection", "The server does not answer.", undefined, "Check the connection, then try again.");
   });

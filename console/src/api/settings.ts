@@ -3,7 +3,9 @@
 export interface Settings {
   readonly title: string;
   readonly version: string;
-  /** The path of the console itself, such as `/console`. */
+  /** The path that docgraph is mounted below, such as `/data`; mostly empty. The other paths are below it. */
+  readonly root: string;
+  /** The whole path of the console itself, such as `/console`. */
   readonly base: string;
   /** The paths of the services by name: graphql, tools, roles, mongo, metrics, openapiPage and so on. */
   readonly paths: Readonly<Record<string, string>>;
@@ -19,7 +21,7 @@ export interface Settings {
 
 function read(): Settings {
   const content = document.querySelector<HTMLMetaElement>('meta[name="docgraph-settings"]')?.content;
-  return JSON.parse(content ?? '{"title":"docgraph","version":"","base":"/console","paths":{},"tools":[],"definitions":null,"passwords":true,"cookies":false}') as Settings;
+  return JSON.parse(content ?? '{"title":"docgraph","version":"","root":"","base":"/console","paths":{},"tools":[],"definitions":null,"passwords":true,"cookies":false}') as Settings;
 }
 
 export const settings: Settings = read();

@@ -54,6 +54,7 @@ class ConfigSources:
     file: Path | None = None
     overrides_file: Path | None = None
     settings: tuple[str, ...] = ()
+    settings_origin: str = "--set"  # how errors name them
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     directory: Path = field(default_factory=Path.cwd)
 
@@ -132,7 +133,7 @@ class _Loading:
             self._apply_entries(text, lambda line, column: origin, lines=False)
 
     def _read_settings(self) -> None:
-        origin = Origin("--set", directory=self.sources.directory)
+        origin = Origin(self.sources.settings_origin, directory=self.sources.directory)
         for setting in self.sources.settings:
             path, sign, value = setting.partition("=")
             if not sign or not path.strip().startswith("/"):

@@ -210,7 +210,8 @@ class ConsoleService(Service):
         manifest = await run_blocking(self._lane, self.site.find_manifest)
         if manifest is None:
             return Body(404, render_hint(), MEDIA_TYPE, list(HINT_HEADERS))
-        content = render_index(manifest, encode_path(self._prefix), self._render_settings())
+        settings = self._render_settings(exchange.request.connection.root_path)
+        content = render_index(manifest, settings["base"], settings)
         headers = [*HEADERS, ("Cache-Control", "no-cache")]
         _forget_token(exchange)
         answer = Body(200, content, MEDIA_TYPE, headers)
@@ -232,8 +233,11 @@ class ConsoleService(Service):
             headers.append(("Content-Encoding", coding))
         return answer
 
-    def _render_settings(self) -> dict[str, Any]:
-        """Return the settings that the page needs; none is secret."""
+    def _render_settings(self, root: str) -> dict[str, Any]:
+        """Return the settings that the page needs; none is secret.
+
+        The paths are those below `root`, as rules and descriptions have them.
+        """
         services = self._registry.of_kind(Kind.SERVICE)
         paths = {
             service.name: encode_path(bound_path(service, self._configuration.get(service.name)))
@@ -243,7 +247,8 @@ class ConsoleService(Service):
         return {
             "title": self._title,
             "version": __version__,
-            "base": paths[self.name],
+            "root": root,
+            "base": root + paths[self.name].rstrip("/"),
             "paths": paths,
             "tools": self._list_tools(),
             "definitions": self._find_definitions() if Mongo.section_name in paths else None,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
-from urllib.parse import parse_qsl, quote, unquote_to_bytes
+from urllib.parse import parse_qsl, quote, unquote_to_bytes, urlsplit
 
 from docgraph.exchange.errors import BodyTooLarge, RequestError
 from docgraph.exchange.headers import Headers, inflate, is_coded, is_compressed
@@ -140,7 +140,8 @@ class QueryParameters:
 class Connection:
     """The connection of a request; `client` is the caller's address behind trusted proxies.
 
-    `host` is the one from a trusted proxy; None: the request has it itself.
+    `host` is the one from a trusted proxy; None: the request has it itself. `root_path` is the
+    encoded path that an ASGI application is mounted below: links begin with it, no rule sees it.
     """
 
     client: tuple[str, int] | None = None
@@ -148,11 +149,17 @@ class Connection:
     scheme: str = "http"
     http_version: str = "1.1"
     host: str | None = None
+    root_path: str = ""
 
     @property
     def is_websocket(self) -> bool:
         """Whether the request is the handshake of a WebSocket."""
         return self.scheme in _SOCKET_SCHEMES
+
+    def find_base(self, base_url: str) -> str:
+        """Return the public address, followed by `root_path` unless it has a path itself."""
+        base = base_url.rstrip("/")
+        return base if urlsplit(base).path else base + self.root_path
 
 
 class Request:

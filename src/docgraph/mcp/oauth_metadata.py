@@ -39,11 +39,12 @@ class _Addresses:
         return self._find_base(exchange) + _WELL_KNOWN + self.path
 
     def _find_base(self, exchange: Exchange) -> str:
-        if self._base_url is not None:
-            return self._base_url.rstrip("/")
         request = exchange.request
-        host = request.connection.host or request.headers.get("host") or "localhost"
-        return f"{request.connection.scheme}://{host}"
+        connection = request.connection
+        if self._base_url is not None:
+            return connection.find_base(self._base_url)
+        host = connection.host or request.headers.get("host") or "localhost"
+        return f"{connection.scheme}://{host}{connection.root_path}"
 
 
 class McpMetadata(Service):

@@ -44,6 +44,13 @@ def join_multiprocess(directory: Path) -> None:
     os.environ[VARIABLE] = str(directory)
 
 
+def share_metrics(directory: Path) -> None:
+    """Count in `directory` together with other processes, unless this one counts already."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    if "prometheus_client" not in sys.modules:
+        join_multiprocess(directory)
+
+
 def open_metrics(version: str, lane: str = "python") -> None:
     """Start to count the events of this process; call `close_metrics` at the end.
 

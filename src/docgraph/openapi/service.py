@@ -17,7 +17,7 @@ from docgraph.auth.cookies.sections import AuthCookieSetter
 from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.codec import JsonMode, encode
 from docgraph.config.section import Section
-from docgraph.exchange import Answer, Body, Deadline, Document, Exchange
+from docgraph.exchange import Answer, Body, Connection, Deadline, Document, Exchange
 from docgraph.exchange.markup import PageStyle
 from docgraph.exchange.request import encode_path
 from docgraph.graphql.sections import Graphql
@@ -190,8 +190,8 @@ class _Describing(Service):
             writers=lambda: registry.of_kind(Kind.DATA_INTERCEPTOR),
         )
 
-    async def describe(self) -> Document:
-        """Describe what is currently served."""
+    async def describe(self, connection: Connection) -> Document:
+        """Describe what is currently served, as a client of this connection reaches it."""
         services = tuple(map(self._bind, self._registry.of_kind(Kind.SERVICE)))
         bound = {service.name for service in services}
         apps = self._graphql if "graphql" in bound else None
@@ -210,7 +210,7 @@ class _Describing(Service):
                     getattr(self._registry.find("apiKeyMechanism"), "config", None),
                 ),
                 has_streams=self._registry.find("events") is not None,
-                base_url=self._core.base_url,
+                base_url=connection.find_base(self._core.base_url or "") or None,
             )
         )
 
@@ -237,7 +237,7 @@ class OpenApiService(_Describing):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Return the document, or 304 for a client that has it already."""
-        content = encode(await self.describe(), JsonMode.STANDARD)
+        content = encode(await self.describe(exchange.request.connection), JsonMode.STANDARD)
         answer = Body(200, content, "application/json")
         return answer_unless_known(exchange.request, hash_content(content), answer)
 
@@ -252,7 +252,7 @@ class OpenApiPageService(_Describing):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Return one page, without scripts and without external resources."""
-        page = render_page(await self.describe())
+        page = render_page(await self.describe(exchange.request.connection))
         return Body(200, page, "text/html", list(HEADERS))
 
 

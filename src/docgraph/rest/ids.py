@@ -260,12 +260,13 @@ def document_path(collection: tuple[str, ...], id: Any) -> str | None:
 def build_location(request: Request, path: str, base_url: str | None) -> str:
     """Return the absolute URL: below the configured base URL, or the one that the client used."""
     if base_url is not None:
-        return f"{base_url.rstrip('/')}{path}"
+        return f"{request.connection.find_base(base_url)}{path}"
     host = request.headers.get("host")
     if host is None:
         server = request.connection.server
         host = f"{server[0]}:{server[1]}" if server is not None else "localhost"
-    return f"{request.connection.scheme}://{quote(host, safe=':[]')}{path}"
+    connection = request.connection
+    return f"{connection.scheme}://{quote(host, safe=':[]')}{connection.root_path}{path}"
 
 
 def next_page(request: Request, **changed: str) -> tuple[str, str]:
@@ -282,5 +283,5 @@ def next_page(request: Request, **changed: str) -> tuple[str, str]:
             for value in request.query.get_list(name)
         ]
         parts = [urlencode(kept), *parts] if kept else parts
-    path = encode_path(request.segments) or "/"
+    path = request.connection.root_path + (encode_path(request.segments) or "/")
     return "Link", f'<{path}?{"&".join(parts)}>; rel="next"'

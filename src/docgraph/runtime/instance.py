@@ -3,6 +3,9 @@
 The parent creates the instance once and passes it to each worker, by pickling or by fork. The
 directory is private to the user and removed at the end. The next instance that starts removes the
 directory of an instance that was killed.
+
+Workers without a parent of ours, such as those of an ASGI server, join a directory by its name. The
+first one creates its files, with the secret in one of them; the last one removes them.
 """
 
 from __future__ import annotations
@@ -16,10 +19,11 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from docgraph.exchange import StartupError
 from docgraph.runtime.rate_buckets import Buckets, Quota
 from docgraph.runtime.shared_memory import (
     Generations,
@@ -99,10 +103,7 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
     directory, lock = _make(parent)
     owner = os.getpid()
     try:
-        create_generations(directory / "generations")
-        for table in _TABLES:
-            create_counters(directory / table)
-        create_results(directory / _RESULTS)
+        _create_files(directory)
         yield Instance(
             id=directory.name.removeprefix(PREFIX),
             directory=directory,
@@ -112,6 +113,103 @@ def create_instance(parent: Path | None = None) -> Iterator[Instance]:
         if os.getpid() == owner:
             shutil.rmtree(directory, ignore_errors=True)
         os.close(lock)
+
+
+def _create_files(directory: Path) -> None:
+    create_generations(directory / "generations")
+    for table in _TABLES:
+        create_counters(directory / table)
+    create_results(directory / _RESULTS)
+
+
+_SHARED, _MASTER = f"{PREFIX}shared", "secret"
+_JOINING, _LIVING = "joining.lock", "living.lock"
+
+
+@contextmanager
+def join_instance(directory: Path, workers: int) -> Iterator[Instance]:
+    """Join the processes that share a directory, as the worker with the lowest free number.
+
+    Every process holds a lock as long as it lives, however it ends. Who finds no other process
+    creates the files again, with a new secret.
+    """
+    _check_private(directory)
+    shared = directory / _SHARED  # and nothing else in the directory is ever removed
+    with ExitStack() as locks:
+        with _locked(directory / _JOINING):
+            living = locks.enter_context(_opened(directory / _LIVING))
+            if _try_lock(living):
+                shutil.rmtree(shared, ignore_errors=True)
+                shared.mkdir(mode=0o700)
+                _create_files(shared)
+                _write_secret(shared / _MASTER)
+            fcntl.flock(living, fcntl.LOCK_SH)
+            number = next(
+                (
+                    number
+                    for number in range(1, workers + 1)
+                    if _try_lock(locks.enter_context(_opened(directory / f"worker-{number}.lock")))
+                ),
+                None,
+            )
+        if number is None:
+            raise StartupError(
+                f"more than {workers} processes share the instance directory {directory}",
+                hint="set /core/workers to the number of processes of the server",
+            )
+        try:
+            name = hashlib.sha256(os.fsencode(directory.resolve())).hexdigest()[:8]
+            yield Instance(name, shared, (shared / _MASTER).read_bytes(), number)
+        finally:
+            with _locked(directory / _JOINING):
+                fcntl.flock(living, fcntl.LOCK_UN)
+                if _try_lock(living):
+                    shutil.rmtree(shared, ignore_errors=True)
+
+
+def _check_private(directory: Path) -> None:
+    """Create the directory; reject one that other users could read or replace."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = directory.lstat()
+    except OSError as error:
+        reason = (error.strerror or "unknown error").lower()
+        raise StartupError(f"cannot use the instance directory {directory}: {reason}") from None
+    is_private = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
+    if not is_private or status.st_mode & 0o077:
+        raise StartupError(
+            f"the instance directory {directory} is not private to this user",
+            hint="name a directory that does not exist yet, or remove the permissions of others",
+        )
+
+
+def _write_secret(path: Path) -> None:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(secrets.token_bytes(_SECRET_BYTES))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with _opened(path) as descriptor:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _make(parent: Path) -> tuple[Path, int]:
@@ -142,9 +240,6 @@ def _is_abandoned(directory: Path) -> bool:
     except OSError:
         return False  # removed in the meantime, or being created
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        return _try_lock(fd)
     finally:
         os.close(fd)
-    return True

@@ -103,7 +103,11 @@ def _render(
             yield f"<pre>{escape(_explaining_command(exchange))}</pre>"
     else:
         yield from _render_reason(error, exchange, console)
-    yield f"<p>{link('/', 'Front page')}</p>"
+    yield f"<p>{link(_find_root(exchange), 'Front page')}</p>"
+
+
+def _find_root(exchange: Exchange) -> str:
+    return f"{exchange.request.connection.root_path}/"
 
 
 def _explaining_command(exchange: Exchange) -> str:
@@ -185,7 +189,7 @@ class FrontPage(Service):
         self._apps_at = paths.get("graphql", ())
         self._console_at = paths.get("console")
         self._authenticator = authenticator
-        self._signs = "".join(_render_signs(paths))
+        self._paths = paths
 
     def time_limit_ms(self, exchange: Exchange) -> int:
         """Return a short limit: a slow page is useless."""
@@ -200,7 +204,7 @@ class FrontPage(Service):
             '<p class="soft">docgraph: GraphQL and REST APIs over MongoDB.</p>',
             self._greet(exchange),
             "" if self._access is None else await self._list_apps(self._access, exchange),
-            self._signs,
+            *_render_signs(self._paths, exchange.request.connection.root_path),
         ]
         return Body(200, STYLE.render(self._title, "".join(parts)), MEDIA_TYPE, list(PAGE_HEADERS))
 
@@ -210,7 +214,8 @@ class FrontPage(Service):
             roles = ", ".join(map(code, account.roles)) or "no roles"
             return f"<p>You are logged in as {code(account.name)} ({roles}).</p>"
         if asks_for_password(self._authenticator.challenge(exchange)):
-            return f"<p>You are not logged in. {link(f'/?{_LOGIN}', 'Log in')}</p>"
+            login = link(f"{_find_root(exchange)}?{_LOGIN}", "Log in")
+            return f"<p>You are not logged in. {login}</p>"
         return f"<p>You are not logged in: send a token in the header {code('Authorization')}.</p>"
 
     async def _list_apps(self, access: AppAccess, exchange: Exchange) -> str:
@@ -222,28 +227,31 @@ class FrontPage(Service):
         if not visible:
             return f"{heading}<p>There is none that you may ask.</p>"
         rest = "<p>There are more.</p>" if has_more else ""
-        return f"{heading}<ul>{''.join(map(self._render_app, visible))}</ul>{rest}"
+        root = exchange.request.connection.root_path
+        apps = "".join(self._render_app(entry, root) for entry in visible)
+        return f"{heading}<ul>{apps}</ul>{rest}"
 
-    def _render_app(self, entry: StoredDefinition) -> str:
-        path = encode_path((*self._apps_at, *entry.uri.split("/")))
+    def _render_app(self, entry: StoredDefinition, root: str) -> str:
+        path = root + encode_path((*self._apps_at, *entry.uri.split("/")))
         description = find_description(entry)
         about = (
             "" if description is None else f'<br><span class="soft">{escape(description)}</span>'
         )
-        return f"<li>POST {link(path, path)}{self._render_asking(entry)}{about}</li>"
+        return f"<li>POST {link(path, path)}{self._render_asking(entry, root)}{about}</li>"
 
-    def _render_asking(self, entry: StoredDefinition) -> str:
+    def _render_asking(self, entry: StoredDefinition, root: str) -> str:
         """Render the link to the page where people query the app."""
         if self._console_at is None:
             return ""
-        path = encode_path((*self._console_at, "ask", *entry.uri.split("/")))
+        path = root + encode_path((*self._console_at, "ask", *entry.uri.split("/")))
         return f" · {link(path, 'ask')}"
 
 
-def _render_signs(paths: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
+def _render_signs(paths: Mapping[str, tuple[str, ...]], root: str) -> Iterator[str]:
     signs: list[Any] = [(paths[name], *sign) for name, sign in _SIGNS.items() if name in paths]
     if signs:
         yield "<h2>Also here</h2><ul>"
         for path, title, about in signs:
-            yield f'<li>{link(encode_path(path), title)}<br><span class="soft">{about}</span></li>'
+            at = root + encode_path(path)
+            yield f'<li>{link(at, title)}<br><span class="soft">{about}</span></li>'
         yield "</ul>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import ip_address, ip_network
-from typing import Final
+from typing import Final, TypeGuard
 
 from docgraph.exchange import Headers
 
@@ -33,7 +33,7 @@ class TrustedProxies:
         self, peer: Address | None, scheme: str, headers: Headers
     ) -> tuple[Address | None, str]:
         """Return the caller's address and scheme, as trusted hops report them."""
-        if not self or peer is None or not self.trusts(peer[0]):
+        if not self._believes(peer):
             return peer, scheme
         claimed = headers.get_list("x-forwarded-proto")
         if claimed:
@@ -52,9 +52,18 @@ class TrustedProxies:
 
     def find_host(self, peer: Address | None, headers: Headers) -> str | None:
         """Return the host that the first proxy received, if a trusted one reports it."""
-        if not self or peer is None or not self.trusts(peer[0]):
+        if not self._believes(peer):
             return None
         return (headers.get("x-forwarded-host") or "").partition(",")[0].strip() or None
+
+    def _believes(self, peer: Address | None) -> TypeGuard[Address]:
+        """Return whether the headers of a peer are believed.
+
+        Port 0 means that an ASGI server has resolved them already: the rest is the caller's.
+        """
+        if not self or peer is None or (peer[1] == 0 and peer[0] != UNIX):
+            return False
+        return self.trusts(peer[0])
 
     def _contains(self, address: str) -> bool:
         if address == UNIX:

@@ -38,7 +38,8 @@ class Route:
         """Return the path of the page for people that corresponds to this request."""
         if self.console is None:
             return None
-        return encode_path((*self.console, *request.segments[len(self.prefix) :]))
+        path = encode_path((*self.console, *request.segments[len(self.prefix) :]))
+        return request.connection.root_path + path
 
 
 class Routes:

@@ -191,7 +191,8 @@ async def test_what_caches_keep_has_no_token_in_it(service: Service) -> None:
 
 async def test_the_console_shadows_a_collection_of_its_name(service: Service) -> None:
     """Decision 46."""
-    service.insert("console", {"_id": "hidden"})
+    hidden = {"_id": "hidden"}
+    service.mongo[service.db]["console"].replace_one(hidden, hidden, upsert=True)
 
     reply = await service.request("GET", "/console", headers=ADMIN)
     assert reply.text.startswith("<!doctype html>")

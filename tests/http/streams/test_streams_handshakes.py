@@ -122,6 +122,7 @@ async def test_a_good_one_is_accepted(server: Api) -> None:
     assert await shake_hands(server, handshake(("Origin", "http://test"))) == 101
 
 
+@pytest.mark.own_protocol("an ASGI server checks handshakes itself")
 @pytest.mark.parametrize(
     ("data", "status"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
 )

@@ -75,15 +75,18 @@ class Cookie:
         if section.same_site and section.same_site_mode == "none" and not section.secure:
             raise _reject("secure", "a cookie with same-site-mode 'none' must be secure")
 
-    def set(self, authorization: str, now: float, until: float | None = None) -> str:
+    def set(
+        self, authorization: str, now: float, until: float | None = None, *, root: str = ""
+    ) -> str:
         """Return the `Set-Cookie` for these credentials, `Bearer …` or `Basic …`.
 
-        The browser removes it at `until` if that is earlier than `expires-ttl`.
+        The browser removes it at `until` if that is earlier than `expires-ttl`. `root` is the path
+        that the application is mounted below.
         """
         scheme, _, credentials = authorization.partition(" ")
         ttl = self.section.expires_ttl
         seconds = ttl if until is None else max(0, min(ttl, int(until - now)))
-        cookie = self._render(f"{scheme}_{credentials}", seconds, now)
+        cookie = self._render(f"{scheme}_{credentials}", seconds, now, root)
         if len(cookie) >= MAX_BYTES:
             raise NotSupported(
                 f"the token of this account does not fit into a cookie ({len(cookie)} bytes)",
@@ -91,16 +94,18 @@ class Cookie:
             )
         return cookie
 
-    def clear(self) -> str:
+    def clear(self, root: str) -> tuple[str, str]:
         """Return the `Set-Cookie` that clears the cookie: an empty value that has expired."""
-        return self._render("", 0, 0)
+        return "Set-Cookie", self._render("", 0, 0, root)
 
-    def _render(self, value: str, seconds: int, now: float) -> str:
+    def _render(self, value: str, seconds: int, now: float, root: str) -> str:
         section = self.section
+        # Browsers ignore a cookie with this prefix that has another path.
+        path = section.path if section.name.startswith("__Host-") else root + section.path
         parts = (
             f"{section.name}={value}",
             f"Domain={section.domain}" if section.domain is not None else "",
-            f"Path={section.path}",
+            f"Path={path}",
             "HttpOnly" if section.http_only else "",
             f"SameSite={section.same_site_mode.title()}" if section.same_site else "",
             "Secure" if section.secure else "",
@@ -220,7 +225,7 @@ class CookieRemover(Service):
         self._store = store
         self.uri = config.uri  # type: ignore[misc]  # of the class, unless configured
         self._registry = registry
-        self._cleared = ("Set-Cookie", Cookie(cookie).clear())
+        self._cookie = Cookie(cookie)
         self._revocations = token_revocations
         self._manager: TokenManager | None = None
 
@@ -240,7 +245,7 @@ class CookieRemover(Service):
         if exchange.request.page is RequestOrigin.FOREIGN:
             raise foreign_page()
         withdraw_token(exchange)
-        exchange.headers.append(self._cleared)
+        exchange.headers.append(self._cookie.clear(exchange.request.connection.root_path))
         if exchange.account is not None:
             await end_session(self._store, self._manager, self._revocations, exchange.account)
         return Body(200)
@@ -303,7 +308,8 @@ class CookieSetter(Interceptor):
             return None
         basic, bearer = BasicCredentials(account.name, token.text), BearerToken(token.text)
         credentials = (bearer if self._bearer else basic).render()
-        cookie = self._cookie.set(credentials, time.time(), find_login_end(account))
+        root, until = exchange.request.connection.root_path, find_login_end(account)
+        cookie = self._cookie.set(credentials, time.time(), until, root=root)
         exchange.headers.append(("Set-Cookie", cookie))
         return None
 
@@ -387,7 +393,7 @@ class CookieClearer(Interceptor):
 
     def __init__(self, config: PluginConfig, cookie: AuthCookieSetter) -> None:
         self.config = config
-        self._cleared = ("Set-Cookie", Cookie(cookie).clear())
+        self._cookie = Cookie(cookie)
 
     def resolve(self, exchange: Exchange) -> bool:
         """Return whether the request had the cookie itself."""
@@ -395,7 +401,7 @@ class CookieClearer(Interceptor):
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Add the header; never ends the request."""
-        exchange.headers.append(self._cleared)
+        exchange.headers.append(self._cookie.clear(exchange.request.connection.root_path))
         return None
 
 

@@ -196,7 +196,7 @@ class DigestMechanism(AuthMechanism):
 
 def _is_target(uri: str, request: Request) -> bool:
     """Return whether `uri` is the target of the request line, as path or as URL of this host."""
-    target = request.raw_path.decode("latin-1")
+    target = request.connection.root_path + request.raw_path.decode("latin-1")
     if request.query_string:
         target += f"?{request.query_string.decode('latin-1')}"
     if uri.startswith("/"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
 from typing import Any
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote, unquote_to_bytes
 
 from docgraph.exchange import Exchange, Takeover
 from docgraph.server.fields import RawHeaders
@@ -35,6 +35,7 @@ class Bridge:
         """Run the application."""
         request = self._exchange.request
         connection = request.connection
+        raw_path = connection.root_path.encode() + request.raw_path
         scope = {
             "type": "http",
             "asgi": _VERSIONS,
@@ -43,9 +44,9 @@ class Bridge:
             "client": connection.client,
             "scheme": connection.scheme,
             "method": request.method,
-            "root_path": "",
-            "path": unquote_to_bytes(request.raw_path).decode("utf-8", "replace"),
-            "raw_path": request.raw_path,
+            "root_path": unquote(connection.root_path),
+            "path": unquote_to_bytes(raw_path).decode("utf-8", "replace"),
+            "raw_path": raw_path,
             "query_string": request.query_string,
             "headers": list(request.headers.raw),
             "state": {},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from docgraph.exchange import Connection, Exchange, Headers, Socket
 from docgraph.observe.tracing import RequestTrace
@@ -43,11 +43,15 @@ class Wire(Protocol):
     """The connection, as a call sees it."""
 
     connection: Connection
-    is_writable: bool
     is_for_probes: bool
     address: str
     is_proxied: bool  # the peer is a trusted proxy: each request may be of another client
     admitted: Headers | None  # fields whose host was checked; those of another request are others
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether the peer reads as fast as we write."""
+        ...
 
     @property
     def state(self) -> CurrentDate:
@@ -74,7 +78,7 @@ class Wire(Protocol):
 class HttpCall:
     """A request as the connection read it, and its state so far, for the log."""
 
-    task: asyncio.Task[None] | None = None
+    task: asyncio.Task[Any] | None = None
     exchange: Exchange | None = None  # while it is answered
     has_place = False  # among the requests in flight
     status = 0  # nothing was sent yet

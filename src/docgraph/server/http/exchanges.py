@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from time import monotonic, perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 from docgraph.exchange import (
     Answer,
@@ -122,7 +122,7 @@ class Exchanges:
         self._max_parameters = settings.connection_options.max_parameters
         self._force_compression = settings.core.force_gzip_encoding
         self._context = contextvars.copy_context()
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[Any]] = set()
         self.started = 0
         self._shed_until = 0.0  # the pool or the memory rejects requests
 
@@ -132,6 +132,14 @@ class Exchanges:
         call.task = task
         self.started += 1
         self.tasks.add(task)
+
+    async def answer_in_task(self, call: HttpCall) -> None:
+        """Answer a call in the current task, which another server has made for it."""
+        task = call.task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - a coroutine of asyncio runs in one
+        self.started += 1
+        self.tasks.add(task)
+        await self._run(call)
 
     def count_room(self) -> int:
         """Return how many more requests would be admitted, now or after waiting."""

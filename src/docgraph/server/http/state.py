@@ -16,13 +16,12 @@ from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.runtime.allocations import explain_shortage
-from docgraph.server.fields import RequestIds
+from docgraph.server.fields import RawHeaders, RequestIds
 from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, OverloadPause
 from docgraph.server.http.connection_share import ConnectionShare
 from docgraph.server.http.exchanges import Application, Exchanges
 from docgraph.server.http.framing import find_path
 from docgraph.server.http.message_bodies import UnreadResponses, UploadBudget
-from docgraph.server.http.reader import RequestReader
 from docgraph.server.proxies import UNIX, TrustedProxies
 from docgraph.server.respond import CorsPolicy, Head, OffloadCompression, Responder
 from docgraph.server.settings import Limits, ServerSettings
@@ -177,6 +176,22 @@ def build_state(
     )
 
 
+class ReadHead(Protocol):
+    """A request head as far as it was read."""
+
+    @property
+    def method(self) -> str:
+        """Its method; empty if it is not known."""
+
+    @property
+    def target(self) -> bytes:
+        """Its target."""
+
+    @property
+    def headers(self) -> RawHeaders:
+        """Its fields, with names in lower case."""
+
+
 class Refusals:
     """Renders and reports rejections by the protocol layer, before a request is complete.
 
@@ -189,7 +204,7 @@ class Refusals:
         self._responder = responder
         self._ids = ids
 
-    def render(self, error: DocgraphError, client: str, read: RequestReader) -> tuple[Head, bytes]:
+    def render(self, error: DocgraphError, client: str, read: ReadHead) -> tuple[Head, bytes]:
         """Return the response to a request as far as it was read, and report the rejection."""
         id, trace = self._ids.trace(read.headers)
         emit(

@@ -33,11 +33,11 @@ from docgraph.server.respond import Head
 MAX_MESSAGE = 64 * 1024  # bytes of a client's message; more is closed with 1009
 PING_INTERVAL = 20.0
 PING_TIMEOUT = 20.0
-_FAREWELL = 5.0  # seconds that a handler has to end after its client
+FAREWELL = 5.0  # seconds that a handler has to end after its client
 _CLOSING = 10.0  # seconds that a client has to answer a close frame
 _TEXT, _COMPRESSED_TEXT = b"\x81", b"\xc1"  # a text message, complete
 _LONGEST_SHORT, _LONGEST_MEDIUM = 125, 0xFFFF  # bytes, by the form of their length
-_NORMAL, _TOO_LARGE, _INTERNAL_ERROR, _RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
+NORMAL, TOO_LARGE, INTERNAL_ERROR, RESTART = 1000, 1009, 1011, 1012  # RFC 6455 7.4.1
 _TIMEOUT = 3008  # of the registry of close codes
 
 
@@ -160,7 +160,7 @@ class WebSocket(asyncio.Protocol):
             self._resume_reading()
         return message
 
-    async def close(self, code: int = _NORMAL, reason: str = "") -> None:
+    async def close(self, code: int = NORMAL, reason: str = "") -> None:
         """Send a close frame with a code, and wait for the peer's in the background."""
         if not self._is_over:
             self._end()
@@ -171,7 +171,7 @@ class WebSocket(asyncio.Protocol):
 
     async def fail(self) -> None:
         """Close the WebSocket because the service failed."""
-        await self.close(_INTERNAL_ERROR, "internal error")
+        await self.close(INTERNAL_ERROR, "internal error")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the handler that the peer has disconnected; it has a moment to end by itself."""
@@ -183,7 +183,7 @@ class WebSocket(asyncio.Protocol):
         self._writable.set()
         task = self._call.task
         if task is not None and not task.done():
-            farewell = self._loop.call_later(_FAREWELL, task.cancel)
+            farewell = self._loop.call_later(FAREWELL, task.cancel)
             task.add_done_callback(lambda _: farewell.cancel())
 
     def data_received(self, data: bytes) -> None:
@@ -215,7 +215,7 @@ class WebSocket(asyncio.Protocol):
 
     def shutdown(self) -> None:
         """Send a close frame with "service restart", and close."""
-        self._close_at_once(_RESTART)
+        self._close_at_once(RESTART)
 
     def sweep(self, now: float) -> None:
         """Ping, and drop a peer that does not read, answer, or close."""
@@ -236,7 +236,7 @@ class WebSocket(asyncio.Protocol):
         if isinstance(event, CloseConnection):
             if self._frames.state is ConnectionState.REMOTE_CLOSING:
                 self._write(event.response())
-            elif self._frames.state is ConnectionState.OPEN and event.code == _TOO_LARGE:
+            elif self._frames.state is ConnectionState.OPEN and event.code == TOO_LARGE:
                 self._reject_long()  # by its size without compression
             elif self._frames.state is ConnectionState.OPEN:
                 self._write(event)
@@ -278,7 +278,7 @@ class WebSocket(asyncio.Protocol):
             self._heard.set()
 
     def _reject_long(self) -> None:
-        self._close_at_once(_TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
+        self._close_at_once(TOO_LARGE, f"a message has at most {MAX_MESSAGE} bytes")
 
     def _close_at_once(self, code: int, reason: str = "") -> None:
         if not self._is_over:

@@ -100,11 +100,11 @@ class HttpServer:
         self._limits = fit_to_descriptors(settings.limits, settings.database_connections)
         self._blocking = Blocking(_COMPRESSION_THREADS, _COMPRESSION_THREADS)
         offload = partial(run_blocking, self._blocking.lane("compression"))
-        self._state = build_state(
+        self.state = build_state(
             application, settings, self._limits, offload=offload, cells=cells, worker=worker
         )
         self._memory = MemoryKeeper(
-            lambda: self._state.exchanges.started,
+            lambda: self.state.exchanges.started,
             self._blocking.lane("memory", 1),
             count_connections=self._count_connections,
         )
@@ -121,7 +121,7 @@ class HttpServer:
 
     def _count_connections(self) -> int:
         """Count also those that have ended while their requests are still being cleaned up."""
-        return max(len(self._state.connections), len(self._state.exchanges.tasks))
+        return max(len(self.state.connections), len(self.state.exchanges.tasks))
 
     @property
     def grace(self) -> float:
@@ -144,11 +144,11 @@ class HttpServer:
                     "ssl_handshake_timeout": min(self._limits.header_time, 60.0),
                     "ssl_shutdown_timeout": _TLS_SHUTDOWN_SECONDS,
                 }
-            make_protocol = partial(HttpProtocol, self._state, loop)
+            make_protocol = partial(HttpProtocol, self.state, loop)
             self._acceptors.append(
-                Acceptor(listener.socket, make_protocol, options, self._state.share)
+                Acceptor(listener.socket, make_protocol, options, self.state.share)
             )
-        self._state.share.record_turn()
+        self.state.share.record_turn()
         self._tasks = [loop.create_task(self._tick()), loop.create_task(self._memory.run())]
 
     def reload(self, *, logs_only: bool = False) -> None:
@@ -183,15 +183,15 @@ class HttpServer:
         Every response closes its connection, so that none of them is idle at the end of the delay
         with a request already on its way.
         """
-        self._state.is_leaving = True
+        self.state.is_leaving = True
         with suppress(TimeoutError):
             async with asyncio.timeout(self._limits.stop_delay):
                 await at_once.wait()
 
     async def stop(self, at_once: asyncio.Event) -> None:
         """Finish accepted requests, unless it takes too long or `at_once` is set."""
-        self._state.is_leaving = True
-        self._state.share.leave()
+        self.state.is_leaving = True
+        self.state.share.leave()
         for acceptor in self._acceptors:
             acceptor.close()
         waiting = asyncio.ensure_future(at_once.wait())
@@ -209,23 +209,23 @@ class HttpServer:
         loop = asyncio.get_running_loop()
         told: set[OpenConnection] = set()
         while True:
-            for connection in self._state.connections.keys() - told:
+            for connection in self.state.connections.keys() - told:
                 connection.shutdown()
                 told.add(connection)
-            self._state.sweep(loop.time())
+            self.state.sweep(loop.time())
             is_late = any(acceptor.connecting for acceptor in self._acceptors)
-            is_busy = self._state.connections or self._state.exchanges.tasks or is_late
+            is_busy = self.state.connections or self.state.exchanges.tasks or is_late
             if stopping.done() or not is_busy:
                 return
             await asyncio.wait((stopping,), timeout=_LOOK)
 
     async def _cut(self) -> None:
         """Abort the remaining connections, which cancels their requests."""
-        for connection in tuple(self._state.connections):
+        for connection in tuple(self.state.connections):
             connection.transport.abort()
         for acceptor in self._acceptors:
             await cancel_until_over(tuple(acceptor.connecting), grace=_CUT_SECONDS)
-        await cancel_until_over(tuple(self._state.exchanges.tasks), grace=_CUT_SECONDS)
+        await cancel_until_over(tuple(self.state.exchanges.tasks), grace=_CUT_SECONDS)
         await cancel_until_over(self._tasks)
         await self._reloading.close(grace=_CUT_SECONDS)
         await self._blocking.close(grace=_CUT_SECONDS)
@@ -238,12 +238,12 @@ class HttpServer:
             hold_reserve()
             with suppress(OSError, MemoryError):  # no descriptor is free: the last limit stays
                 room = read_room(self._settings.core.workers)
-                self._state.bodies.fit(room)
+                self.state.bodies.fit(room)
                 if self._limits.fits_unread_to_memory:
-                    self._state.unread.fit(room)
-            self._state.sweep(loop.time())
+                    self.state.unread.fit(room)
+            self.state.sweep(loop.time())
             if not any(acceptor.is_exhausted for acceptor in self._acceptors):
-                self._state.share.record_turn()
+                self.state.share.record_turn()
             self._on_sweep()
 
 

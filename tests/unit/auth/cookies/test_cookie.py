@@ -67,7 +67,7 @@ def test_same_site_can_be_left_out() -> None:
 
 def test_clearing_mirrors_setting() -> None:
     cookie = Cookie(AuthCookieSetter(domain="example.org", path="/api"))
-    name, value, attributes = parse(cookie.clear())
+    name, value, attributes = parse(cookie.clear("")[1])
     _, _, set_with = parse(cookie.set("Basic YTpi", NOW))
     assert (name, value, attributes["Max-Age"]) == ("dg_auth", "", "0")
     assert attributes["Expires"] == "Thu, 01 Jan 1970 00:00:00 GMT"
