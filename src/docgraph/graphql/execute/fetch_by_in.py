@@ -26,8 +26,8 @@ from docgraph.graphql.execute.joined import Joined, JoinedFirsts, JoinedLists
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.window import Window
+from docgraph.graphql.joins import Join
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import BY_BYTES
