@@ -178,11 +178,21 @@ ALWAYS: list[Document] = [
 ]
 
 
+class Target:
+    """The app, and the database that its mappings name; reports of examples do not show them."""
+
+    def __init__(self, app: VisibleApp, database: Database[Document]) -> None:
+        self.app = app
+        self.database = database
+
+    def __repr__(self) -> str:
+        return "target"
+
+
 @pytest.fixture(scope="module")
-def target(mongo_client: MongoClient[Document]) -> Iterator[tuple[VisibleApp, Database[Document]]]:
-    """The app, and the database that its mappings name."""
+def target(mongo_client: MongoClient[Document]) -> Iterator[Target]:
     name = new_name()
-    yield build(name), mongo_client[name]
+    yield Target(build(name), mongo_client[name])
     drop(mongo_client, name)
 
 
@@ -222,14 +232,14 @@ def restrict(name: str, stored: dict[str, list[Document]]) -> Permission:
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_conditions_agree_with_a_naive_join(  # noqa: PLR0917 - what is generated
     engine: Engine,
-    target: tuple[VisibleApp, Database[Document]],
+    target: Target,
     is_bounded: bool,
     world: tuple[list[Document], list[Document]],
     wheres: list[Document],
     folded: frozenset[str],
     has_rows: bool,
 ) -> None:
-    app, database = target
+    app, database = target.app, target.database
     wheres = [*ALWAYS, *wheres]
     stored = place(database, engine, world, folded)
     permission = restrict(database.name, stored) if has_rows else None
@@ -266,7 +276,7 @@ orders = st.lists(
 @settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 def test_pages_of_related_orders_are_the_sorted_list(  # noqa: PLR0917 - what is generated
     engine: Engine,
-    target: tuple[VisibleApp, Database[Document]],
+    target: Target,
     world: tuple[list[Document], list[Document]],
     order: list[tuple[str, int]],
     size: int,
@@ -274,7 +284,7 @@ def test_pages_of_related_orders_are_the_sorted_list(  # noqa: PLR0917 - what is
     has_rows: bool,
     is_bounded: bool,
 ) -> None:
-    app, database = target
+    app, database = target.app, target.database
     stored = place(database, engine, world, frozenset())
     permission = restrict(database.name, stored) if has_rows else None
     all_ = World(stored, frozenset())

@@ -232,16 +232,17 @@ class _Resolver:
         if condition.count is None:
             stages = [*found, *group_keys(spec)]
         elif is_countable(spec):
-            target = spec.joins[0].target
-            count = [*count_by_key(spec), {"$match": condition.count}]
-            stages = [*found, *count, {"$project": {"_id": 0, target: "$_id"}}]
+            stages = [*found, *count_by_key(spec), {"$match": condition.count}]
         else:
             return None
         stages.append({"$limit": bound + 1})
         documents = await run.aggregate(self.fetch, stages, bound + 1, place=spec.place)
         if len(documents) > bound:
             return None
-        keys = read_keys(spec.joins, documents)
+        if condition.count is None:
+            keys = read_keys(spec.joins, documents)
+        else:  # they are no stored values: an array is a key as a whole
+            keys = [(document["_id"],) for document in documents]
         return keys if len(keys) <= bound else None
 
     def _fits(self, keys: Sequence[Key]) -> bool:
