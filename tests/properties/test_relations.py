@@ -18,13 +18,13 @@ from docgraph.exchange import Permission
 from docgraph.graphql.apps.compiled_app import VisibleApp, build_app
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.execute import relations
-from docgraph.graphql.sections import Graphql
+from docgraph.graphql.sections import Graphql, GraphqlLimits
 from tests.chance import examples
 from tests.databases import drop, new_name
 from tests.properties.engine_runner import Engine
 from tests.properties.related_oracle import RELATIONS, Document, World
 
-SETTINGS = Graphql(count_time_limit=60_000)
+SETTINGS = Graphql(count_time_limit=60_000, limits=GraphqlLimits(estimated_documents=1_000_000_000))
 MISSING = object()
 IGNORING_CASE: dict[str, Any] = {"collation": {"locale": "en", "strength": 2}}
 SCHEMA = """

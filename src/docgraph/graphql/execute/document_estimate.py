@@ -16,7 +16,7 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection, PlanTree
-from docgraph.graphql.related import RelatedCondition, find_conditions
+from docgraph.graphql.related import RelatedCondition, RelationSpec, find_conditions
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.order import pinned_paths
 from docgraph.variables import (
@@ -59,28 +59,35 @@ async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
     return _estimate(tree, most) + _most_keys(related, run), stored
 
 
-def list_related(tree: PlanTree, run: Run) -> list[RelatedCondition]:
+def list_related(tree: PlanTree, run: Run) -> list[tuple[Fetch, RelatedCondition]]:
     """Return the conditions on related documents of all lists, also those inside of others."""
-    found: list[RelatedCondition] = []
+    found: list[tuple[Fetch, RelatedCondition]] = []
     for fetch in tree.listed_fetches:
         where = run.prepared[id(fetch)].where
         pending = list(find_conditions(where.filter)) if where.has_relations else []
         while pending:
-            found.append(condition := pending.pop())
+            condition = pending.pop()
+            found.append((fetch, condition))
             pending += find_conditions(condition.filter)
     return found
 
 
-def _most_keys(related: Sequence[RelatedCondition], run: Run) -> int:
+async def count_stored(spec: RelationSpec, run: Run) -> int | None:
+    """Return how many documents the related collection has; None: the caller must not know."""
+    if spec.namespace in (run.rows or {}):
+        return None
+    return await run.store.stats.count(*spec.place)
+
+
+def _most_keys(related: Sequence[Any], run: Run) -> int:
     return len(related) * run.limits.fetched_documents
 
 
-async def _count_keys(related: Sequence[RelatedCondition], run: Run) -> int:
+async def _count_keys(related: Sequence[tuple[Fetch, RelatedCondition]], run: Run) -> int:
     """Return how many keys conditions on related documents may need; hidden rows do not count."""
     total, most = 0, run.limits.fetched_documents
-    for condition in related:
-        is_restricted = condition.spec.namespace in (run.rows or {})
-        count = None if is_restricted else await run.store.stats.count(*condition.spec.place)
+    for _, condition in related:
+        count = await count_stored(condition.spec, run)
         total += most if count is None else min(most, count)
     return total
 

@@ -110,11 +110,12 @@ def group_keys(spec: RelationSpec) -> list[Document]:
 def count_by_key(spec: RelationSpec) -> list[Document]:
     """Return the stages that count related documents by key: the key as `_id`, the number."""
     (join,) = spec.joins
+    distinct = {"$setUnion": [_list_candidates("_id"), []]}
+    is_key = {"$not": [_is_null("$$this")]}
     return [
         {"$group": {"_id": f"${join.target}", COUNTED: {"$sum": 1}}},
-        {"$project": {COUNTED: 1, "_id": {"$setUnion": [_list_candidates("_id"), []]}}},
+        {"$project": {COUNTED: 1, "_id": {"$filter": {"input": distinct, "cond": is_key}}}},
         {"$unwind": "$_id"},
-        {"$match": {"_id": {"$ne": None}}},
         {"$group": {"_id": "$_id", COUNTED: {"$sum": f"${COUNTED}"}}},
     ]
 
