@@ -11,6 +11,8 @@ from docgraph.codec import decode
 from docgraph.exchange import Exchange, Permission, Request
 from docgraph.graphql.execute.cost_estimate import CostEstimate, estimate_cost
 from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.freshness.read_sources import Sources
+from docgraph.graphql.freshness.recorder import DependencyRecorder
 from docgraph.variables import Resolvers
 from tests.http.engine.harness import Engine
 
@@ -138,3 +140,40 @@ async def preview(engine: Engine, plan: Any, permission: Permission | None) -> C
     )
     engine.recorder.commands.clear()
     return await estimate_cost(run)
+
+
+@pytest.mark.usefixtures("stored")
+async def test_answers_depend_on_both_sides(engine: Engine) -> None:
+    plan = engine.plan(engine.app(SCHEMA, MAPPINGS), f"{{ orders(where: {{{BERLIN}}}) {{ id }} }}")
+    recorder = DependencyRecorder(Sources(engine.store))
+    await engine.execute(plan, dependencies=recorder)
+    finished = await recorder.finish()
+    assert not isinstance(finished, str)
+    found = {each.namespace.partition(".")[2]: each for each in finished}
+    assert found["orders"].keys == {"customerId": {1, 3, 5, 7}}
+    assert found["customers"].keys == {"city": {"Berlin"}}
+    assert found["customers"].is_open
+    names = {name for tree in [plan.tree({})] for name in tree.collections[engine.database]}
+    assert names == {"orders", "customers"}
+
+
+@pytest.mark.usefixtures("stored")
+async def test_collations_that_differ_are_an_error_beyond_the_bound(
+    engine: Engine, client: AsyncMongoClient[dict[str, Any]], database: str
+) -> None:
+    ignoring_case = {"locale": "en", "strength": 2}
+    await client[database].create_collection("people", collation=ignoring_case)
+    await client[database].people.insert_one({"_id": "ANN", "city": "Berlin"})
+    await client[database].notes.insert_many([{"_id": n, "by": "ann"} for n in range(5)])
+    schema = "type Query { notes: [Note!] } type Note { id: ID by: Person }"
+    schema += " type Person { city: String }"
+    relations = {"by": {"fields": {"city": ["eq"]}}}
+    mappings: dict[str, Any] = {
+        "Query": {"notes": {"collection": "notes", "filter": {"relations": relations}}},
+        "Note": {"id": "_id", "by": {"collection": "people", "find": {"_id": {"$fk": "by"}}}},
+    }
+    query = '{ notes(where: {by: {city: {eq: "Berlin"}}}) { id } }'
+    data = await engine.data(engine.app(schema, mappings), query)
+    assert len(data["notes"]) == 5  # "ann" is the key of "ANN" there
+    result = await engine.run(engine.app(schema, mappings, fetched_documents=3), query)
+    assert [error.code for error in result.errors] == ["collation-differs"]
