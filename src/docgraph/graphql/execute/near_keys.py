@@ -109,14 +109,18 @@ def group_keys(spec: RelationSpec) -> list[Document]:
 
 def count_by_key(spec: RelationSpec) -> list[Document]:
     """Return the stages that count related documents by key: the key as `_id`, the number."""
+    return [*spread_counts(spec), {"$group": {"_id": "$_id", COUNTED: {"$sum": f"${COUNTED}"}}}]
+
+
+def spread_counts(spec: RelationSpec) -> list[Document]:
+    """Return the same stages, with several numbers for a key that arrays have."""
     (join,) = spec.joins
-    distinct = {"$setUnion": [_list_candidates("_id"), []]}
-    is_key = {"$not": [_is_null("$$this")]}
+    distinct = {"$setUnion": [{"$concatArrays": ["$_id", ["$_id"]]}, []]}
+    keys = {"$filter": {"input": distinct, "cond": {"$not": [_is_null("$$this")]}}}
     return [
         {"$group": {"_id": f"${join.target}", COUNTED: {"$sum": 1}}},
-        {"$project": {COUNTED: 1, "_id": {"$filter": {"input": distinct, "cond": is_key}}}},
-        {"$unwind": "$_id"},
-        {"$group": {"_id": "$_id", COUNTED: {"$sum": f"${COUNTED}"}}},
+        {"$project": {COUNTED: 1, "_id": {"$cond": [{"$isArray": "$_id"}, keys, "$_id"]}}},
+        {"$unwind": "$_id"},  # null and missing values are no keys
     ]
 
 

@@ -15,7 +15,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import PreparedFetch, Run
-from docgraph.graphql.execute.near_keys import build_lookup, count_by_key, is_countable
+from docgraph.graphql.execute.near_keys import build_lookup, is_countable, spread_counts
 from docgraph.graphql.execute.relations import compares_alike, render_rest
 from docgraph.graphql.execute.window import RelatedStages
 from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
@@ -108,7 +108,7 @@ def _unite(fetch: Fetch, name: str, spec: RelationSpec, rest: Any, own: list[str
     (join,) = spec.joins
     counts: list[Document] = [
         {"$match": rest},
-        *count_by_key(spec),
+        *spread_counts(spec),
         {"$project": {"_id": 0, _KEY: "$_id", COUNTED: 1}},
     ]
     is_near = {"$eq": [{"$type": "$_id"}, "missing"]}
