@@ -121,6 +121,29 @@ def _unite(fetch: Fetch, name: str, spec: RelationSpec, rest: Any, own: list[str
             }
         },
         {"$unionWith": {"coll": spec.place[1], "pipeline": counts}},
+    ]
+    if join.key == "_id" and not {*own} - {"_id"}:  # one document for each key, and nothing of it
+        near = {"$max": {"$cond": [is_near, 0, 1]}}
+        ordering += [
+            {"$group": {"_id": f"${_KEY}", "near": near, COUNTED: {"$sum": f"${COUNTED}"}}},
+            {"$match": {"near": 1}},
+            {"$project": {name: f"${COUNTED}"}},
+        ]
+    else:
+        ordering += _group_documents(name, is_near)
+    again: Document = {
+        "from": fetch.mapping.collection,
+        "localField": "_id",
+        "foreignField": "_id",
+        "as": _AGAIN,
+    }
+    whole = {"$mergeObjects": [{"$first": f"${_AGAIN}"}, {name: f"${name}"}]}
+    return RelatedStages((), tuple(ordering), ({"$lookup": again}, {"$replaceWith": whole}))
+
+
+def _group_documents(name: str, is_near: Document) -> list[Document]:
+    """Return the stages that give each near document the number of its key."""
+    return [
         {
             "$group": {
                 "_id": f"${_KEY}",
@@ -132,11 +155,3 @@ def _unite(fetch: Fetch, name: str, spec: RelationSpec, rest: Any, own: list[str
         {"$replaceWith": {"$mergeObjects": ["$near", {name: f"${COUNTED}"}]}},
         {"$unset": _KEY},
     ]
-    again: Document = {
-        "from": fetch.mapping.collection,
-        "localField": "_id",
-        "foreignField": "_id",
-        "as": _AGAIN,
-    }
-    whole = {"$mergeObjects": [{"$first": f"${_AGAIN}"}, {name: f"${name}"}]}
-    return RelatedStages((), tuple(ordering), ({"$lookup": again}, {"$replaceWith": whole}))
