@@ -140,10 +140,10 @@ def candidate_keys(document: Any, path: tuple[str, ...]) -> Sequence[EqualityKey
         value = document.get(path[0])
         if type(value) is not list:
             return (equality_key(value),)
-    return [equality_key(value) for value in _reach(document, path)]
+    return [equality_key(value) for value in reach_values(document, path)]
 
 
-def _reach(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
+def reach_values(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
     """Yield the values that a filter path reaches; an absent field is None."""
     if not path:
         if type(value) is list:
@@ -154,12 +154,12 @@ def _reach(value: Any, path: tuple[str, ...]) -> Iterator[Any]:
     if type(value) is list:
         for item in value:
             if type(item) is not list:
-                yield from _reach(item, path)
+                yield from reach_values(item, path)
         if step.isdigit() and int(step) < len(value):
             # The server does not descend into an array that the last step named by its index.
             element = value[int(step)]
-            yield from _reach(element, rest) if rest else (element,)
+            yield from reach_values(element, rest) if rest else (element,)
     elif type(value) is dict:
-        yield from _reach(value.get(step), rest)
+        yield from reach_values(value.get(step), rest)
     elif type(value) is DBRef:  # the driver's form of a document with `$ref` and `$id`
-        yield from _reach(value.as_doc().get(step), rest)
+        yield from reach_values(value.as_doc().get(step), rest)

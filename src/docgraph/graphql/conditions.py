@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Regex
@@ -142,11 +142,12 @@ MAX_KEYS: Final = 16  # a sort of MongoDB has 32 at most
 
 @dataclass(frozen=True, slots=True)
 class OrderSpec:
-    """Allowed values of `orderBy`: paths by field, or fields of embedded objects."""
+    """Allowed values of `orderBy`: paths by field, or fields of objects and related documents."""
 
     fields: Mapping[str, str | Mapping[str, Any]]
     indexed_only: bool = False
     ascending: Any = "ASC"  # the author may have an enum SortOrder that stores other values
+    related: Mapping[str, Any] = field(default_factory=dict)  # `RelatedOrder` by computed property
 
 
 def compile_order(spec: OrderSpec, entries: Sequence[Any] | None) -> dict[str, int] | None:

@@ -45,7 +45,7 @@ def match_element(prefix: str, path: str, values: Sequence[Any]) -> Filter:
     is_index = any(step.isdigit() for step in path.split("."))
     for array, rest, outer in _list_places(prefix, path):
         if rest:
-            inner = combine([match_values(rest, values), *_list_single(rest)])
+            inner = combine([match_values(rest, values), *match_no_array(rest)])
             branches.append(combine([{array: {"$elemMatch": inner}}, *outer]))
         elif is_index:
             elements = _join_or([{array: {"$elemMatch": {"$eq": value}}} for value in values])
@@ -69,7 +69,7 @@ def match_object(prefix: str, path: str, element: Filter) -> Filter:
         if not element:
             condition = _FILLED
         elif rest:
-            below = [_move(element, rest), {rest: _OBJECT}, *_list_single(rest)[:-1]]
+            below = [_move(element, rest), {rest: _OBJECT}, *match_no_array(rest)[:-1]]
             condition = {"$elemMatch": combine(below)}
         branches.append(combine([{array: condition}, *outer]))
     return _join_or(branches)
@@ -87,7 +87,8 @@ def _list_places(prefix: str, path: str) -> Iterator[_ArrayPlace]:
         outer.append({array: _NO_ARRAY})
 
 
-def _list_single(path: str) -> list[Filter]:
+def match_no_array(path: str) -> list[Filter]:
+    """Return the conditions that no step of a path is an array."""
     return [{place.array: _NO_ARRAY} for place in _list_places("", path)]
 
 

@@ -38,6 +38,9 @@ class GraphqlLimits(Section, frozen=True):
     fetched_documents: Annotated[PositiveCount, Meta(description="documents really fetched")] = (
         100_000
     )
+    relation_depth: Annotated[
+        PositiveCount, Meta(description="levels of relations in the conditions of a list")
+    ] = 3
     response_bytes: Annotated[ByteSize, Meta(description="size of the response")] = 16_777_216
 
 

@@ -16,6 +16,15 @@ from typing import Any, Final, NamedTuple
 from docgraph.exchange.data import Filter, SeveralKinds
 from docgraph.graphql.conditions import BadWhere, combine, match_values
 from docgraph.graphql.list_conditions import match_element, match_list, match_object
+from docgraph.graphql.related import (
+    COUNTED,
+    QUANTIFIERS,
+    RELATION,
+    RelatedCondition,
+    RelationSpec,
+    find_conditions,
+    holds_for_zero,
+)
 from docgraph.variables import MATCH_NOTHING
 
 MAX_DEPTH: Final = 10  # of `and`, `or` and `not` in each other
@@ -59,34 +68,40 @@ class WhereSpec:
     search: bool = False
     indexed_only: bool = False
     is_root: bool = False
+    relations: Mapping[str, RelationSpec] = field(default_factory=dict)
 
 
 class CompiledWhere(NamedTuple):
     """A filter, which is `MATCH_NOTHING` or empty where that is certain, and what it needs.
 
     `nearest` is the path whose distance orders the documents; a search orders them by relevance.
+    `has_relations`: the filter has conditions on related documents, which are not resolved yet.
     """
 
     filter: Filter
     nearest: str = ""
     is_search: bool = False
+    has_relations: bool = False
 
 
 NO_CONDITION: Final = CompiledWhere({})
 
 
-def compile_where(spec: WhereSpec, value: Mapping[str, Any] | None) -> CompiledWhere:
+def compile_where(
+    spec: WhereSpec, value: Mapping[str, Any] | None, relation_depth: int = 0
+) -> CompiledWhere:
     """Compile the coerced value of `where`; raise `FieldFailure` for one that is not allowed."""
     if not value:
         return NO_CONDITION
-    compiler = _Compiler(spec)
+    compiler = _Compiler(spec, relation_depth)
     try:
         filter_ = compiler.compile(value, 0)
     except BadWhere as bad:
         raise bad.located("where", "bad-where") from None
-    return CompiledWhere(
-        MATCH_NOTHING if filter_ is None else filter_, compiler.nearest, compiler.is_search
-    )
+    if filter_ is None:
+        filter_ = MATCH_NOTHING
+    has_relations = bool(spec.relations) and any(True for _ in find_conditions(filter_))
+    return CompiledWhere(filter_, compiler.nearest, compiler.is_search, has_relations)
 
 
 class _Compiler:
@@ -95,8 +110,10 @@ class _Compiler:
     An operator that is not given is no condition; so is a variable without value.
     """
 
-    def __init__(self, spec: WhereSpec) -> None:
-        self._spec = spec
+    def __init__(self, spec: WhereSpec, relation_depth: int) -> None:
+        self._spec: WhereSpec | RelationSpec = spec
+        self._relation_depth = relation_depth
+        self._relations: list[str] = []  # around the current condition
         self._left = MAX_CONDITIONS
         self._values = MAX_VALUES
         self._text = MAX_TEXT
@@ -115,6 +132,9 @@ class _Compiler:
             declared = self._spec.fields.get(name)
             if declared is not None:
                 return self._compile_field(declared, "", part, is_top=not depth)
+            relation = self._spec.relations.get(name)
+            if relation is not None:
+                return self._compile_relation(relation, part, depth)
             if name == SEARCH and depth:
                 raise BadWhere(
                     "a search is only possible at the top of where, not in and, or and not:"
@@ -126,10 +146,7 @@ class _Compiler:
                 self.is_search = True
                 return {"$text": {"$search": part}}
             if name == "not":
-                inner = self.compile(part, depth + 1)
-                if not inner:  # what always matches, negated, and what never does
-                    return {} if inner is None else None
-                return {"$nor": [inner]}
+                return _negate(self.compile(part, depth + 1))
             branches = self._compile_branches(part, depth)
         except BadWhere as bad:
             raise bad.under(f".{name}") from None
@@ -149,6 +166,74 @@ class _Compiler:
             except BadWhere as bad:
                 raise bad.under(f"[{number}]") from None
         return branches
+
+    def _compile_relation(
+        self, relation: RelationSpec, value: Mapping[str, Any], depth: int
+    ) -> Filter | None:
+        """Return the conditions on the documents of a relation, or on their number."""
+        if len(self._relations) >= self._relation_depth:
+            raise BadWhere(f"relations are nested deeper than {self._relation_depth} levels")
+        self._relations.append(relation.name)
+        outer, self._spec = self._spec, relation
+        if relation.is_count:
+            condition = self._compile_count(relation, value)
+        elif relation.is_list:
+            condition = self._compile_quantifiers(relation, value, depth)
+        else:
+            condition = self._compile_single(relation, value, depth)
+        self._spec = outer
+        self._relations.pop()
+        return condition
+
+    def _compile_single(
+        self, relation: RelationSpec, value: Mapping[str, Any], depth: int
+    ) -> Filter | None:
+        """Return the conditions on one document: without it, only `exists: false` holds."""
+        conditions: list[Filter | None] = []
+        if "exists" in value:
+            self._spend(1)
+            present = self._relate(relation, {})
+            conditions.append(present if _read_flag(value["exists"]) else _negate(present))
+        before = self._left
+        inner = self.compile({k: v for k, v in value.items() if k != "exists"}, depth + 1)
+        if inner is None or inner or self._left < before:  # else no condition is given
+            conditions.append(None if inner is None else self._relate(relation, inner))
+        return _join(conditions)
+
+    def _compile_quantifiers(
+        self, relation: RelationSpec, value: Mapping[str, Any], depth: int
+    ) -> Filter | None:
+        conditions: list[Filter | None] = []
+        for name in QUANTIFIERS:
+            if value.get(name) is None:
+                continue
+            self._spend(1)
+            try:
+                inner = self.compile(value[name], depth + 1)
+            except BadWhere as bad:
+                raise bad.under(f".{name}") from None
+            if name == "every":  # none of them satisfies the opposite
+                inner = _negate(inner)
+            condition = None if inner is None else self._relate(relation, inner)
+            conditions.append(condition if name == "some" else _negate(condition))
+        return _join(conditions)
+
+    def _compile_count(self, relation: RelationSpec, value: Mapping[str, Any]) -> Filter | None:
+        """Return the condition on a number; if zero satisfies it, that no other number does not."""
+        number = WhereField(COUNTED, relation.operators)
+        condition = self._compile_field(number, "", value, is_top=False)
+        if condition == {}:
+            return {}
+        is_negated = holds_for_zero(value)
+        count = _negate(condition) if is_negated else condition
+        related = None if count is None else self._relate(relation, {}, count)
+        return _negate(related) if is_negated else related
+
+    def _relate(
+        self, relation: RelationSpec, filter_: Filter, count: Filter | None = None
+    ) -> Filter:
+        path = ".".join(self._relations)
+        return {RELATION: RelatedCondition(relation, filter_, path, count)}
 
     def _order_by_index(self, name: str) -> None:
         if self.is_search or self.nearest:
@@ -281,6 +366,12 @@ class _Compiler:
 def _join(conditions: Sequence[Filter | None]) -> Filter | None:
     """Return the condition that matches when all of these match."""
     return None if None in conditions else combine(conditions)
+
+
+def _negate(condition: Filter | None) -> Filter | None:
+    if not condition:  # what always matches, negated, and what never does
+        return {} if condition is None else None
+    return {"$nor": [condition]}
 
 
 def _build_range(operator: str) -> Callable[[_Compiler, str, Any], Filter]:

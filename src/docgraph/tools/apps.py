@@ -30,6 +30,7 @@ from docgraph.graphql.execute.cursors import CURSOR_LENGTHS
 from docgraph.graphql.execute.examine import MISFITS
 from docgraph.graphql.plan.leaves import build_strict
 from docgraph.graphql.plan.relation import analyse
+from docgraph.graphql.related import ORDERED, RelationSpec
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
@@ -37,6 +38,7 @@ from docgraph.variables.paths import ROOT
 
 __all__ = [
     "CURSOR_LENGTHS",
+    "ORDERED",
     "SCALARS",
     "AggregationMapping",
     "App",
@@ -45,6 +47,7 @@ __all__ = [
     "GroupMapping",
     "HiddenUse",
     "QueryMapping",
+    "RelationSpec",
     "SchemaPart",
     "Scope",
     "build_query",

@@ -93,6 +93,7 @@ TABLES: dict[str, dict[str, Any]] = {
             "directives": 50,
             "estimated-documents": 2_000_000,
             "fetched-documents": 100_000,
+            "relation-depth": 3,
             "response-bytes": 16 << 20,
         },
     },

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -22,10 +22,12 @@ from graphql import (
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
 from docgraph.graphql.definition.scalars import SCALARS
+from docgraph.graphql.related import RelationSpec
 from docgraph.graphql.where import OPERATORS, RANGE
 from docgraph.variables.compilation import describe
 
 MAX_DEPTH: Final = 8
+COUNTABLE: Final = ("eq", "ne", "in", "nin", *RANGE)  # operators of the number of documents
 
 _EQUALITY: Final = frozenset({"eq", "ne", "in", "nin", "exists"})
 _ORDERED: Final = frozenset({"Int", "Float", "String"}).union(
@@ -65,14 +67,28 @@ class DeclaredField:
 
 
 @dataclass(slots=True)
+class DeclaredRelation:
+    """A relation with the declared fields of its documents, or a count with operators."""
+
+    spec: RelationSpec
+    tree: FieldTree | None = None
+    operators: dict[str, None] = field(default_factory=dict)
+
+    def operand_type(self, operator: str) -> str:
+        """Return the type of an operator's operand."""
+        return "[Int!]" if operator in ("in", "nin") else "Int"
+
+
+@dataclass(slots=True)
 class FieldTree:
-    """The declared fields of a type."""
+    """The declared fields and relations of a type."""
 
     type_name: str
     fields: dict[str, DeclaredField] = field(default_factory=dict)
+    relations: dict[str, DeclaredRelation] = field(default_factory=dict)
 
     @classmethod
-    def build(
+    def build(  # noqa: PLR0913 - what a declaration is read with
         cls,
         items: ItemFields,
         type_: GraphQLNamedType,
@@ -81,11 +97,18 @@ class FieldTree:
         findings: Findings,
         *,
         is_order: bool,
+        related: Container[str] = (),
+        place: str = "",
     ) -> FieldTree:
-        """Parse the declared fields; mistakes become errors of the definition."""
-        tree = cls(type_.name)
+        """Parse the declared fields; mistakes become errors of the definition.
+
+        `related` fields are left out. `place` is that of the only field.
+        """
+        tree, only = cls(type_.name), place
         for number, name in enumerate(declared):
-            place = f"{where}[{number}]" if is_order else f"{where}.{name}"
+            if isinstance(name, str) and name.partition(".")[0] in related:
+                continue
+            place = only or (f"{where}[{number}]" if is_order else f"{where}.{name}")
             if not isinstance(name, str):
                 findings.error(place, f"must be the name of a field, not {describe(name)}")
                 continue
@@ -97,11 +120,33 @@ class FieldTree:
                 reader.read_operators(own, declared[name])
         return tree
 
+    def names(self) -> frozenset[str]:
+        """Return the names that conditions may use."""
+        return frozenset({*self.fields, *self.relations})
+
+    def merge(self, other: FieldTree) -> FieldTree:
+        """Return a tree with the fields of both."""
+        return FieldTree(self.type_name, {**other.fields, **self.fields})
+
+    def describe(self) -> list[Any]:
+        """Return what distinguishes the generated types of two trees."""
+        leaves = sorted((name, sorted(operators)) for name, _, operators in self.list_leaves())
+        inner = sorted(self.relations.items())
+        return [
+            self.type_name,
+            leaves,
+            [
+                (name, sorted(own.operators), own.tree and own.tree.describe())
+                for name, own in inner
+            ],
+        ]
+
     def has_operator(self, name: str) -> bool:
         """Return whether a field in the tree has this operator."""
-        return any(
-            name in own.operators or (own.below is not None and own.below.has_operator(name))
-            for own in self.fields.values()
+        trees = [own.below for own in self.fields.values()]
+        trees += [own.tree for own in self.relations.values()]
+        return any(name in own.operators for own in self.fields.values()) or any(
+            tree.has_operator(name) for tree in trees if tree is not None
         )
 
     def list_leaves(
@@ -121,7 +166,7 @@ class ItemFields:
     """The stored fields of types, and the `enums` of the schema."""
 
     _schema: GraphQLSchema
-    _mappings: Mapping[str, Mapping[str, AnyMapping]]
+    mappings: Mapping[str, Mapping[str, AnyMapping]]
     enums: Mapping[str, EnumMapping]
 
     def find(self, type_: GraphQLNamedType, name: str) -> tuple[GraphQLField, str] | str:
@@ -135,7 +180,7 @@ class ItemFields:
             owners = [*self._schema.get_possible_types(type_)]
         paths: set[str] = set()
         for owner in owners:
-            mapping = self._mappings.get(owner.name, {}).get(name)
+            mapping = self.mappings.get(owner.name, {}).get(name)
             if not isinstance(mapping, FieldMapping):
                 return (
                     f"{owner.name}.{name} is fetched by a query of its own: it is not stored here"
@@ -155,7 +200,7 @@ class ItemFields:
                 below += self._schema.get_possible_types(owner)
             for name, own in getattr(owner, "fields", {}).items():
                 named = get_named_type(own.type)
-                mapping = self._mappings.get(owner.name, {}).get(name)
+                mapping = self.mappings.get(owner.name, {}).get(name)
                 if isinstance(mapping, FieldMapping) and named.name not in _WORDLESS:
                     yield owner.name, name
                     below += [named] if is_composite_type(named) else []

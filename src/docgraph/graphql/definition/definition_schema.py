@@ -95,18 +95,26 @@ _CONNECTION = _object(
     },
 )
 _INDEXED_ONLY = _flag("Reject what no index of a declared field serves.")
+_WHERE_FIELDS: JsonSchema = {
+    "fields": {
+        "description": "Fields of the item type, `a.b` for embedded ones: their operators.",
+        "type": "object",
+        "additionalProperties": {
+            "type": "array",
+            "minItems": 1,
+            "items": {"enum": [*OPERATORS, "range"]},
+        },
+    },
+    "relations": {
+        "description": "Relations of the item type: what callers may filter their documents by.",
+        "type": "object",
+        "additionalProperties": {"$ref": "#/definitions/relation"},
+    },
+}
 _FILTER = _object(
     "What callers may filter by: an argument `where`.",
     {
-        "fields": {
-            "description": "Fields of the item type, `a.b` for embedded ones: their operators.",
-            "type": "object",
-            "additionalProperties": {
-                "type": "array",
-                "minItems": 1,
-                "items": {"enum": [*OPERATORS, "range"]},
-            },
-        },
+        **_WHERE_FIELDS,
         "search": _flag("Callers may search by the text index of the collection."),
         "indexed-only": _INDEXED_ONLY,
     },
@@ -115,7 +123,7 @@ _ORDER_BY = _object(
     "What callers may order by: an argument `orderBy`.",
     {
         "fields": {
-            "description": "Fields of the item type, `a.b` for embedded ones.",
+            "description": "Fields of the item type, `a.b` for embedded ones and relations.",
             "type": "array",
             "minItems": 1,
             "items": _NAME,
@@ -218,6 +226,7 @@ _DEFINITIONS: JsonSchema = {
         {**_QUERY, "filter": _FILTER, "orderBy": _ORDER_BY, "connection": _CONNECTION},
         *_NAMESPACE,
     ),
+    "relation": _object("Conditions on the documents of a relation.", _WHERE_FIELDS),
     "count": _object(
         "How many documents a filter finds.",
         {

@@ -9,36 +9,46 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, Final
 
 from graphql import (
     GraphQLField,
     GraphQLSchema,
-    InputObjectTypeDefinitionNode,
-    InputValueDefinitionNode,
-    NameNode,
-    StringValueNode,
     TypeDefinitionNode,
     get_named_type,
     get_nullable_type,
     is_composite_type,
     is_list_type,
-    parse_type,
 )
 
+from docgraph.exchange.data import CollectionName
 from docgraph.graphql.conditions import OrderSpec
-from docgraph.graphql.definition.declared_fields import DeclaredField, FieldTree, ItemFields
+from docgraph.graphql.definition.declared_fields import (
+    FieldTree,
+    ItemFields,
+)
 from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
     list_queries,
     parse_arguments,
-    parse_definition,
+)
+from docgraph.graphql.definition.list_types import (
+    build_order_types,
+    build_relations,
+    build_specs,
+    build_where_types,
+    capitalize,
+    follow_fields,
+    list_orders,
+    list_paths,
+    place_order,
 )
 from docgraph.graphql.definition.mapping import EnumMapping, Mappings, QueryMapping
+from docgraph.graphql.definition.related_fields import RelationReader
 from docgraph.graphql.definition.visibility import Coordinates
-from docgraph.graphql.where import LOGICAL, SEARCH, WhereField, WhereSpec
+from docgraph.graphql.related import ORDERED
+from docgraph.graphql.where import LOGICAL, SEARCH, WhereSpec
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.order import pinned_paths
 from docgraph.variables.compilation import describe
@@ -46,37 +56,9 @@ from docgraph.variables.compilation import describe
 _Build = Callable[[str], list[TypeDefinitionNode]]
 
 _SEARCHES: Final = frozenset({"$text", "$near", "$nearsphere"})  # as `has_key` expects them
-_FILTER_KEYS: Final = ("fields", "search", "indexed-only")
+_FILTER_KEYS: Final = ("fields", "relations", "search", "indexed-only")
 _ORDER_KEYS: Final = ("fields", "indexed-only")
 _KEYS: Final = {"Where": "filter", "Order": "orderBy"}
-_SORT_ORDER: Final = '"The direction of an order." enum SortOrder { ASC DESC }'
-_NEAR: Final = """
-"Within a distance of a point on the earth."
-input GeoNear {
-  "In degrees, from -180 to 180."
-  longitude: Float!
-  "In degrees, from -90 to 90."
-  latitude: Float!
-  "In meters."
-  maxDistance: Float!
-  "Order by distance: only at the top of where of a field of Query."
-  nearestFirst: Boolean
-}"""
-_TEXTS: Final = {
-    "and": "All of these hold.",
-    "or": "One of these holds.",
-    "not": "This does not hold.",
-    "search": "Words, found by the text index: only at the top of where.",
-    "eq": "Is this value; null: there is none.",
-    "ne": "Is not this value.",
-    "in": "Is one of these values.",
-    "nin": "Is none of these values.",
-    "exists": "Whether there is a value.",
-    "prefix": "Begins with this text.",
-    "contains": "Contains this text, of three characters or more.",
-    "has": "Has this element.",
-    "near": "Is near a point.",
-}
 
 
 def add_lists(
@@ -127,20 +109,32 @@ class ListField:
             if config is None or not self._check_shape(key, config, known):
                 continue
             before = len(self._findings.errors)
-            tree = FieldTree.build(
-                self._items,
-                get_named_type(self._field.type),
-                config.get("fields", ()),
-                f"{self._where}.{key}.fields",
-                self._findings,
-                is_order=key == "orderBy",
-            )
+            tree = self._read_tree(key, config)
             if len(self._findings.errors) > before:
                 continue  # a type of wrong fields would be wrong, too
             mapping = build(mapping, config, tree)
             if config.get("indexed-only"):
                 self._check_indexes(mapping, key, tree)
         return mapping
+
+    def _read_tree(self, key: str, config: Mapping[str, Any]) -> FieldTree:
+        item, is_order = get_named_type(self._field.type), key == "orderBy"
+        where, fields = f"{self._where}.{key}", config.get("fields", ())
+        relations = RelationReader(self._items, self._findings)
+        tree = FieldTree.build(
+            self._items,
+            item,
+            fields,
+            f"{where}.fields",
+            self._findings,
+            is_order=is_order,
+            related=relations.list_related(item, is_order=is_order),
+        )
+        if is_order:
+            relations.read_order(tree, item, fields, f"{where}.fields")
+        else:
+            relations.read_filter(tree, item, config, where)
+        return tree
 
     def _check_shape(self, key: str, config: Any, known: tuple[str, ...]) -> bool:
         where, before = f"{self._where}.{key}", len(self._findings.errors)
@@ -155,12 +149,13 @@ class ListField:
             if name not in known:
                 what = "is not known and has no effect"
                 self._findings.warn_unknown(f"{where}.{name}", what, name, known)
-            elif name != "fields" and not isinstance(option, bool):
+            elif name not in ("fields", "relations") and not isinstance(option, bool):
                 what = f"must be a boolean, not {describe(option)}"
                 self._findings.error(f"{where}.{name}", what)
         kind: type = dict if key == "filter" else list
-        fields = config.get("fields", kind() if config.get("search") else None)
-        if not isinstance(fields, kind) or not (fields or config.get("search")):
+        others = key == "filter" and (config.get("search") or config.get("relations"))
+        fields = config.get("fields", kind() if others else None)
+        if not isinstance(fields, kind) or not (fields or others):
             noun = "an object of fields and their operators" if kind is dict else "a list of fields"
             self._findings.error(f"{where}.fields", f"must be {noun}, with one field or more")
         return len(self._findings.errors) == before
@@ -177,40 +172,52 @@ class ListField:
             )
         if search and has_key(mapping.find.source, _SEARCHES):
             self._findings.error(f"{where}.search", "find has a search already, and may have one")
-        for name in tree.fields:
+        for name in tree.names():
             if name in (*LOGICAL, SEARCH):
                 what = f"{name} has a meaning of its own in where"
                 self._findings.error(f"{where}.fields.{name}", what, "give the field another name")
-        base = self._generate("Where", tree, lambda name: _build_where(name, tree, search), search)
+        base = self._generate(
+            "Where", tree, lambda name: build_where_types(name, tree, search), search
+        )
         self._generated.add_arguments(*self._place, parse_arguments(f"where: {base}"), where)
-        fields = {name: _build_spec(own) for name, own in tree.fields.items()}
-        spec = WhereSpec(fields, search, config.get("indexed-only") is True, is_root)
+        only = config.get("indexed-only") is True
+        spec = WhereSpec(build_specs(tree), search, only, is_root, build_relations(tree))
         return replace(mapping, where=spec)
 
     def _add_order(
         self, mapping: QueryMapping, config: Mapping[str, Any], tree: FieldTree
     ) -> QueryMapping:
         where = f"{self._where}.orderBy"
-        base = self._generate("Order", tree, lambda name: _build_order(name, tree))
+        base = self._generate("Order", tree, lambda name: build_order_types(name, tree))
         self._generated.add_arguments(*self._place, parse_arguments(f"orderBy: [{base}!]"), where)
         own = self._items.enums.get("SortOrder")
         ascending = "ASC" if own is None else own.stored.get("ASC")
-        spec = OrderSpec(_list_paths(tree, ""), config.get("indexed-only") is True, ascending)
+        only = config.get("indexed-only") is True
+        if only and tree.relations:
+            what = f"no index has the order of {next(iter(tree.relations))}"
+            self._findings.error(where, what, "remove the field, or indexed-only")
+        paths, computed = list_paths(tree, ""), {}
+        for names, order in list_orders(tree):
+            if order.spec.place[0] != mapping.db:
+                what = f"{names[0]} is in another database: documents are ordered in one"
+                self._findings.error(where, what)
+            computed[ORDERED + ":".join(names)] = order  # a dot would make it a path
+            place_order(paths, names, ORDERED + ":".join(names))
+        spec = OrderSpec(paths, only, ascending, computed)
         return replace(mapping, order=spec)
 
     def _generate(self, suffix: str, tree: FieldTree, build: _Build, *options: object) -> str:
         """Add the types; return the name of the first, by the item type or else by the field."""
-        leaves = sorted((name, sorted(operators)) for name, _, operators in tree.list_leaves())
-        shape = repr((tree.type_name, leaves, options))
+        shape = repr((tree.describe(), options))
         type_, field = self._place
-        own = f"{type_}{_capitalize(field)}{suffix}"
+        own = f"{type_}{capitalize(field)}{suffix}"
         item = f"{tree.type_name}{suffix}"
         name = item if self._shapes.get(item, shape) == shape else own
         if self._shapes.get(name) != shape:  # a name may be that of another field, by chance
             self._shapes[name] = shape
             for node in build(name):
                 self._generated.add_type(node, f"{self._where}.{_KEYS[suffix]}")
-            _follow(self._generated, name, tree)
+            follow_fields(self._generated, name, tree)
             if True in options:  # the text index may contain any of them
                 texts = self._items.list_texts(get_named_type(self._field.type))
                 self._generated.follow((name, SEARCH), *texts)
@@ -224,91 +231,23 @@ class ListField:
                 where, mapping.db, mapping.collection, name, path, kinds, pinned
             )
             self._findings.questions.append(question)
+        place = (mapping.db, mapping.collection)
+        if key == "filter":
+            self._check_related_indexes(tree, place, pinned, f"{self._where}.filter")
 
-
-def _capitalize(name: str) -> str:
-    return name[:1].upper() + name[1:]
-
-
-def _follow(generated: GeneratedTypes, base: str, tree: FieldTree) -> None:
-    for name, own in tree.fields.items():
-        generated.follow((base, name), (tree.type_name, name))
-        if own.below is not None:
-            inner = f"{base}{_capitalize(name)}"
-            _follow(generated, f"{inner}Any" if own.is_list else inner, own.below)
-
-
-def _build_where(base: str, tree: FieldTree, search: bool) -> list[TypeDefinitionNode]:
-    """Return the types of a filter: the filter, and one for each of its fields."""
-    logical = {"and": f"[{base}!]", "or": f"[{base}!]", "not": base}
-    extra = logical | ({SEARCH: "String"} if search else {})
-    text = f"Conditions on {tree.type_name}: all of them hold."
-    near = [parse_definition(_NEAR)] if tree.has_operator("near") else []
-    return [*_build_group(base, tree, extra, text), *near]
-
-
-def _build_group(
-    base: str, tree: FieldTree, extra: Mapping[str, str], text: str
-) -> list[TypeDefinitionNode]:
-    """Return the type with a field for each declared one, and the types of those."""
-    fields = {name: f"{base}{_capitalize(name)}" for name in tree.fields}
-    nodes = [_build_input(base, {**fields, **extra}, text)] if fields or extra else []
-    for name, own in tree.fields.items():
-        nodes += _build_operators(fields[name], own, f"Conditions on {name}: all of them hold.")
-    return nodes
-
-
-def _build_operators(base: str, own: DeclaredField, text: str) -> list[TypeDefinitionNode]:
-    operands = {name: own.operand_type(name) for name in own.operators}
-    if own.below is None:
-        return [_build_input(base, operands, text)]
-    if not own.is_list:
-        return _build_group(base, own.below, operands, text)
-    inner = f"{base}Any"
-    group = _build_group(inner, own.below, {}, "One element satisfies all of these conditions.")
-    return [_build_input(base, {"any": inner, **operands}, text), *group]
-
-
-def _build_input(name: str, fields: Mapping[str, str], text: str) -> TypeDefinitionNode:
-    """Return what the parser would return: most fields are those of other types, too."""
-    return InputObjectTypeDefinitionNode(
-        name=NameNode(value=name),
-        description=StringValueNode(value=text, block=False),
-        fields=tuple(_build_input_field(key, type_) for key, type_ in fields.items()) or None,
-    )
-
-
-@lru_cache(maxsize=1_024)
-def _build_input_field(name: str, type_: str) -> InputValueDefinitionNode:
-    about = _TEXTS.get(name)
-    return InputValueDefinitionNode(
-        name=NameNode(value=name),
-        description=StringValueNode(value=about, block=False) if about else None,
-        type=parse_type(type_, no_location=True),
-    )
-
-
-def _build_spec(own: DeclaredField) -> WhereField:
-    below = {} if own.below is None else own.below.fields
-    inner = {name: _build_spec(one) for name, one in below.items()}
-    return WhereField(own.path, frozenset(own.operators), own.is_list, inner)
-
-
-def _build_order(base: str, tree: FieldTree) -> list[TypeDefinitionNode]:
-    nodes = [parse_definition(_SORT_ORDER)]
-    fields: dict[str, str] = {}
-    for name, own in tree.fields.items():
-        fields[name] = "SortOrder" if own.below is None else f"{base}{_capitalize(name)}"
-        if own.below is not None:
-            nodes += _build_order(fields[name], own.below)[1:]
-    text = f"An order of {tree.type_name}: exactly one field."
-    return [*nodes, _build_input(base, fields, text)]
-
-
-def _list_paths(tree: FieldTree, prefix: str) -> dict[str, Any]:
-    return {
-        name: f"{prefix}{own.path}"
-        if own.below is None
-        else _list_paths(own.below, f"{prefix}{own.path}.")
-        for name, own in tree.fields.items()
-    }
+    def _check_related_indexes(
+        self, tree: FieldTree, place: CollectionName, pinned: frozenset[str], where: str
+    ) -> None:
+        """Ask for indexes of both sides: of the keys, and of the fields of related documents."""
+        for name, own in tree.relations.items():
+            if own.tree is None:
+                continue  # a count reads all that its find finds
+            inner, spec = f"{where}.relations.{name}", own.spec
+            key, equal = spec.joins[0].key, frozenset({"in"})
+            questions = [IndexedFields(inner, *place, name, key, equal, pinned)]
+            fixed = frozenset(pinned_paths(spec.rest.source))
+            for field, path, kinds in own.tree.list_leaves():
+                at = f"{inner}.fields.{field}"
+                questions.append(IndexedFields(at, *spec.place, field, path, kinds, fixed))
+            self._findings.questions += questions
+            self._check_related_indexes(own.tree, spec.place, fixed, inner)

@@ -13,18 +13,23 @@ from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Deadline
+from docgraph.exchange.data import CollectionName
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.execute.document_estimate import (
+    count_stored,
     estimate_documents,
     first_filter,
+    list_related,
     most_documents,
 )
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
+from docgraph.graphql.execute.relations import render_rest
 from docgraph.graphql.plan.plan import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
+from docgraph.graphql.related import RelatedCondition, replace_conditions
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.index_selection import IndexKeys, find_wants
 from docgraph.store.order import order_ties, pinned_paths
@@ -158,6 +163,8 @@ async def estimate_cost(run: Run, budget: int | None = None) -> CostEstimate:
     tree = await prepare(run)
     by_limits, by_counts = await estimate_documents(tree, run)
     fetches = await concurrently([_estimate_fetch(fetch, run) for fetch in tree.fetches])
+    related = [_estimate_related(*each, run) for each in list_related(tree, run)]
+    fetches += await concurrently(related) if related else []
     limit = run.limits.estimated_documents
     certain = 0
     if budget is not None and budget < by_counts <= limit:
@@ -193,11 +200,13 @@ async def _count_matches(fetch: Fetch, budget: int, run: Run) -> int:
 
 async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     mapping = fetch.mapping
-    prepared = run.prepared[id(fetch)]
+    prepared, place = run.prepared[id(fetch)], (mapping.db, mapping.collection)
     window = prepared.window if isinstance(mapping, QueryMapping) else None
     sort = _first_sort(mapping) if window is None else dict(window.sort or {})
+    if prepared.related.ordering:
+        sort = {}  # no index has values of related documents
     filter_ = _render_filter(fetch, run)
-    plan = _NO_PLAN if filter_ is None else await _explain(fetch, filter_, sort, run)
+    plan = _NO_PLAN if filter_ is None else await _explain(place, filter_, sort, run)
     stored = await run.store.stats.count(mapping.db, mapping.collection)
     is_bounded = not filter_ and window is not None and not plan.sorts
     is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
@@ -228,15 +237,47 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
     )
 
 
+async def _estimate_related(fetch: Fetch, condition: RelatedCondition, run: Run) -> FetchEstimate:
+    """Return the estimate of the command that finds the keys of related documents."""
+    spec, stored = condition.spec, await count_stored(condition.spec, run)
+    plan, filter_, failure = _NO_PLAN, {}, ""
+    try:
+        rest = render_rest(spec, run.prepared[id(fetch)].scope, run)
+        if not matches_nothing(rest):
+            filter_ = combine([rest, _sample_keys(condition.filter)])
+            plan = await _explain(spec.place, filter_, {}, run)
+    except DocgraphError as error:
+        failure = error.message
+    is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
+    wants = find_wants(filter_, {}, lambda path: None) if is_scan and filter_ else ()
+    return FetchEstimate(
+        field=f"{fetch.position.coordinates}.where.{condition.path}",
+        kind="aggregate",
+        way="one command for the keys of the condition; more keys than its bound are looked up",
+        limit=run.limits.fetched_documents,
+        namespace=spec.namespace,
+        plan=plan,
+        is_scan=is_scan,
+        stored=stored,
+        examined=stored if is_scan else None,
+        needs_index=is_scan and bool(filter_),
+        wanted_keys=tuple(next(want.arrange()) for want in wants),
+        failure=failure,
+    )
+
+
+def _sample_keys(filter_: Mapping[str, Any]) -> Any:
+    """Return the filter with a sample in place of the keys of related documents."""
+    return replace_conditions(filter_, lambda each: {each.spec.joins[0].key: {"$in": [_SAMPLE_ID]}})
+
+
 async def _explain(
-    fetch: Fetch, filter_: Mapping[str, Any], sort: Mapping[str, Any], run: Run
+    place: CollectionName, filter_: Mapping[str, Any], sort: Mapping[str, Any], run: Run
 ) -> QueryPlan:
     """Return the database's plan; missing parts are unknown."""
-    mapping = fetch.mapping
     try:
         explaining = run.store.reads.explain(
-            mapping.db,
-            mapping.collection,
+            *place,
             filter_,
             sort=sort,
             deadline=run.exchange.deadline,
@@ -258,6 +299,8 @@ def _render_filter(fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
         if template is None:
             return {}
     rest, where = _render(template, fetch, run), run.prepared[id(fetch)].where.filter
+    if run.prepared[id(fetch)].where.has_relations:
+        where = _sample_keys(where)
     if matches_nothing(where) or (rest is None and not keys):
         return None
     combined: Mapping[str, Any] = combine([keys, {} if rest is None else rest, where])

@@ -7,7 +7,7 @@ list is longer than its collection, and a query by a unique key has one result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from docgraph.codec.bson_types import Regex
@@ -16,6 +16,7 @@ from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection, PlanTree
+from docgraph.graphql.related import RelatedCondition, RelationSpec, find_conditions
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.order import pinned_paths
 from docgraph.variables import (
@@ -37,10 +38,12 @@ _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 async def check_estimate(tree: PlanTree, run: Run) -> None:
     """Reject a query that could need too many documents, before any command is sent."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
-    kept = tree.estimates.get(tuple(most.values()))
-    if (_estimate(tree, most) if kept is None else kept) <= run.limits.estimated_documents:
+    kept, related = tree.estimates.get(tuple(most.values())), list_related(tree, run)
+    by_limits = (_estimate(tree, most) if kept is None else kept) + _most_keys(related, run)
+    if by_limits <= run.limits.estimated_documents:
         return
-    if await _estimate_stored(tree, most, run) > run.limits.estimated_documents:
+    stored = await _estimate_stored(tree, most, run)
+    if stored + await _count_keys(related, run) > run.limits.estimated_documents:
         raise OperationRefused.because(
             "the query could need more documents than estimated-documents allows:"
             " ask for less by smaller limits, or for fewer levels of lists",
@@ -51,7 +54,42 @@ async def check_estimate(tree: PlanTree, run: Run) -> None:
 async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
     """Return how many documents could be needed: by the limits alone, and by what is stored."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
-    return _estimate(tree, most), await _estimate_stored(tree, most, run)
+    related = list_related(tree, run)
+    stored = await _estimate_stored(tree, most, run) + await _count_keys(related, run)
+    return _estimate(tree, most) + _most_keys(related, run), stored
+
+
+def list_related(tree: PlanTree, run: Run) -> list[tuple[Fetch, RelatedCondition]]:
+    """Return the conditions on related documents of all lists, also those inside of others."""
+    found: list[tuple[Fetch, RelatedCondition]] = []
+    for fetch in tree.listed_fetches:
+        where = run.prepared[id(fetch)].where
+        pending = list(find_conditions(where.filter)) if where.has_relations else []
+        while pending:
+            condition = pending.pop()
+            found.append((fetch, condition))
+            pending += find_conditions(condition.filter)
+    return found
+
+
+async def count_stored(spec: RelationSpec, run: Run) -> int | None:
+    """Return how many documents the related collection has; None: the caller must not know."""
+    if spec.namespace in (run.rows or {}):
+        return None
+    return await run.store.stats.count(*spec.place)
+
+
+def _most_keys(related: Sequence[Any], run: Run) -> int:
+    return len(related) * run.limits.fetched_documents
+
+
+async def _count_keys(related: Sequence[tuple[Fetch, RelatedCondition]], run: Run) -> int:
+    """Return how many keys conditions on related documents may need; hidden rows do not count."""
+    total, most = 0, run.limits.fetched_documents
+    for _, condition in related:
+        count = await count_stored(condition.spec, run)
+        total += most if count is None else min(most, count)
+    return total
 
 
 async def _estimate_stored(tree: PlanTree, most: Mapping[int, int], run: Run) -> int:

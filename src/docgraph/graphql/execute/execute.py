@@ -42,6 +42,8 @@ from docgraph.graphql.execute.list_arguments import compile_arguments, prepare_l
 from docgraph.graphql.execute.lookup_to_one import fetch_folding, unpack_lookup
 from docgraph.graphql.execute.pages import prepare_pages
 from docgraph.graphql.execute.per_parent import fetch_per_parent
+from docgraph.graphql.execute.related_order import prepare_related_orders
+from docgraph.graphql.execute.relations import resolve_relations
 from docgraph.graphql.execute.report import report_causes, report_if_slow
 from docgraph.graphql.execute.result import Result
 from docgraph.graphql.execute.window import Window, order_window, read_window
@@ -71,6 +73,8 @@ async def execute(run: Run) -> Result:
         tree = await prepare(run)
         if tree.fetches:
             await check_estimate(tree, run)
+        if tree.listed_fetches:
+            await resolve_relations(tree, run)
         (root,) = (await resolve_block(tree.block, _ROOT, None, run)).items
         errors = None
         if isinstance(root, Damaged):
@@ -100,6 +104,7 @@ async def prepare(run: Run) -> PlanTree:
         prepare_fetches(tree, variables, predefined, run)
     if tree.listed_fetches:
         await prepare_lists(tree, run)
+        await prepare_related_orders(tree, run)
     if tree.connections:
         await prepare_pages(tree, run)
     if tree.sorted_fetches:
@@ -272,7 +277,7 @@ def _prepare(
             return PreparedFetch(scope, window)
         if not isinstance(mapping, QueryMapping):
             return PreparedFetch(scope)
-        where, order = compile_arguments(mapping, given)
+        where, order = compile_arguments(mapping, given, run.limits.relation_depth)
         if fetch.has_own_windows:
             return PreparedFetch(scope, where=where, order=order)
         window = read_window(

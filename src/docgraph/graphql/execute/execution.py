@@ -13,13 +13,13 @@ from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 from docgraph.exchange import Deadline, Document, Exchange
-from docgraph.exchange.data import Keyset
+from docgraph.exchange.data import CollectionName, Keyset
 from docgraph.graphql.conditions import combine
 from docgraph.graphql.errors import Classification, FieldFailure, OperationRefused
 from docgraph.graphql.execute.cursor_keys import KeyRing
 from docgraph.graphql.execute.introspection_cache import IntrospectionCache
 from docgraph.graphql.execute.result import CommandRecord, CutLists
-from docgraph.graphql.execute.window import Window
+from docgraph.graphql.execute.window import NOT_RELATED, RelatedStages, Window
 from docgraph.graphql.freshness.recorder import DependencyRecorder, ReadRecord
 from docgraph.graphql.plan.plan import Plan
 from docgraph.graphql.plan.plan_tree import Fetch
@@ -44,7 +44,8 @@ class PreparedFetch(NamedTuple):
     """A fetch with the values of this request: coerced arguments, and the window if it is fixed.
 
     `indexes` are those of its collection, if a sort needs them. `where` and `order` are the
-    caller's conditions and order, if the mapping allows some.
+    caller's conditions and order, if the mapping allows some; `related` what they need of other
+    documents.
     """
 
     scope: Scope
@@ -53,6 +54,7 @@ class PreparedFetch(NamedTuple):
     indexes: Sequence[Index] | None = None
     where: CompiledWhere = NO_CONDITION
     order: Mapping[str, Any] | None = None
+    related: RelatedStages = NOT_RELATED
 
     def narrow(self, *filters: Any) -> Any:
         """Return one filter that matches when these and the caller's `where` match."""
@@ -176,6 +178,12 @@ class Run:
     ) -> list[Document]:
         """Return the sort keys of the documents with these ids."""
         documents: list[Document] = []
+        ordering = self.prepared[id(fetch)].related.ordering
+        if ordering:
+            stages: list[Document] = [{"$match": {"_id": {"$in": list(ids)}}}, *ordering]
+            stages += [{"$match": keyset.filter}] if keyset.filter else []
+            stages.append({"$project": {"_id": 1, **keyset.projection}})
+            return await self.aggregate(fetch, stages, len(ids) or 1)
         self.record(fetch, filter_ := {"_id": {"$in": list(ids)}})
         work = self.store.reads.find(
             fetch.mapping.db,
@@ -200,18 +208,19 @@ class Run:
         deadline: Deadline | None = None,
         *,
         is_recorded: bool = False,
+        place: CollectionName | None = None,
     ) -> list[Document]:
-        """Return the results of a pipeline, in one command.
+        """Return the results of a pipeline, in one command, on another collection if it is given.
 
         `is_recorded`: the caller records what it reads.
         """
         mapping = fetch.mapping
         documents: list[Document] = []
+        place = place or (mapping.db, mapping.collection)
         if self.dependencies is not None and not is_recorded:
-            self.dependencies.record_pipeline(fetch.namespace, pipeline, self.rows)
+            self.dependencies.record_pipeline(".".join(place), pipeline, self.rows)
         work = self.store.reads.aggregate(
-            mapping.db,
-            mapping.collection,
+            *place,
             pipeline,
             limit=limit,
             deadline=deadline or self.exchange.deadline,
@@ -219,7 +228,7 @@ class Run:
             comment=self._comment(fetch),
             rows=self.rows,
         )
-        await self._send(fetch, "aggregate", work, documents)
+        await self._send(fetch, "aggregate", work, documents, ".".join(place))
         return documents
 
     async def _send(
@@ -228,6 +237,7 @@ class Run:
         kind: str,
         work: Coroutine[Any, Any, list[Document]],
         documents: list[Document],
+        namespace: str = "",
     ) -> None:
         """Add the result of one command, sent in its turn, and record what it cost."""
         if not self.gate.try_enter():
@@ -241,7 +251,7 @@ class Run:
                 CommandRecord(
                     fetch.position.coordinates,
                     kind,
-                    fetch.namespace,
+                    namespace or fetch.namespace,
                     (time.perf_counter() - started) * 1000,
                     len(documents),
                     (started - self.started) * 1000,

@@ -26,8 +26,8 @@ from docgraph.graphql.execute.joined import Joined, JoinedFirsts, JoinedLists
 from docgraph.graphql.execute.lookup import fetch_by_lookup
 from docgraph.graphql.execute.per_parent import MAX_KEYS, fetch_per_parent
 from docgraph.graphql.execute.window import Window
+from docgraph.graphql.joins import Join
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.relation import Join
 from docgraph.runtime.native import find_native
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import BY_BYTES
@@ -288,7 +288,7 @@ async def _fetch_batch(
             pass  # the database decides which texts are equal
         elif window is None:  # nothing but the joins of a query is per parent
             fetched = await _count_together(fetch, batch, rest, run)
-        elif not run.plan.large_relations.expects(fetch):
+        elif not window.needs_stages and not run.plan.large_relations.expects(fetch):
             fetched = await _try_together(fetch, batch, rest, window, run)
         if fetched is not None:
             return fetched

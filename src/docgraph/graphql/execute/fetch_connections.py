@@ -103,7 +103,8 @@ class _Others:
         deadline = Deadline(at, limit, patience=given.patience) if is_earlier else given
 
         def count(find: Find) -> BatchedQuery:
-            stages: list[Document] = [{"$match": find.filter}, {"$count": _COUNT}]
+            filtering = find.window.related.filtering
+            stages: list[Document] = [{"$match": find.filter}, *filtering, {"$count": _COUNT}]
             return AggregateQuery(stages, 1, 1, deadline=deadline)
 
         try:
@@ -132,7 +133,8 @@ class _Others:
         other = replace(page, parts=({"$or": [itself, *conditions]},), projection={"_id": 1})
 
         def probe(find: Find) -> BatchedQuery:
-            return Find(find.filter, Window(None, 0, 1, other))
+            related = find.window.related._replace(restoring=())
+            return Find(find.filter, Window(None, 0, 1, other, related=related))
 
         answers = await self._fetch_each(probe)
         return [answer if isinstance(answer, FieldFailure) else bool(answer) for answer in answers]

@@ -11,12 +11,14 @@ from typing import Any, Final
 
 from graphql import GraphQLInputObjectType, get_named_type
 
+from docgraph.exchange.data import Filter
 from docgraph.graphql.conditions import compile_order, is_served, list_served
 from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import Classification, FieldFailure
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.plan.plan_tree import Fetch, PlanTree
-from docgraph.graphql.where import NO_CONDITION, CompiledWhere, WhereField, compile_where
+from docgraph.graphql.related import find_conditions, replace_conditions
+from docgraph.graphql.where import NO_CONDITION, CompiledWhere, WhereField, WhereSpec, compile_where
 from docgraph.store.collection_stats import Index
 from docgraph.store.order import is_ordered_by, pinned_paths
 from docgraph.variables import matches_nothing
@@ -24,15 +26,16 @@ from docgraph.variables import matches_nothing
 _RELEVANCE: Final = {"score": {"$meta": "textScore"}}
 _WRONG: Final = Classification.VALIDATION
 _MAX_NAMED: Final = 20  # indexed fields in a message
+_UNSERVED: Final[Filter] = {"$nor": []}  # a condition that no index serves
 
 
 def compile_arguments(
-    mapping: QueryMapping, given: Mapping[str, Any]
+    mapping: QueryMapping, given: Mapping[str, Any], relation_depth: int
 ) -> tuple[CompiledWhere, Mapping[str, Any] | None]:
     """Return the caller's conditions and order; an empty order is that of an index."""
-    where = (
-        NO_CONDITION if mapping.where is None else compile_where(mapping.where, given.get("where"))
-    )
+    where = NO_CONDITION
+    if mapping.where is not None:
+        where = compile_where(mapping.where, given.get("where"), relation_depth)
     order: Mapping[str, Any] | None = None
     if mapping.order is not None:
         order = compile_order(mapping.order, given.get("orderBy"))
@@ -57,12 +60,44 @@ async def prepare_lists(tree: PlanTree, run: Run) -> None:
         if where.nearest or where.is_search or is_filtered or is_ordered:
             indexes = await run.store.stats.indexes(mapping.db, mapping.collection)
             try:
-                _check(fetch, prepared, indexes)
+                if is_filtered and where.has_relations:
+                    filter_ = await _replace_served(where.filter, run)
+                    prepared = prepared._replace(where=where._replace(filter=filter_))
+                far = await _find_served_fields(spec, run) if is_filtered and spec else []
+                _check(fetch, prepared, indexes, far)
             except FieldFailure as failure:
                 run.prepared[id(fetch)] = prepared._replace(failure=failure)
 
 
-def _check(fetch: Fetch, prepared: PreparedFetch, stored: Sequence[Index] | None) -> None:
+async def _replace_served(filter_: Filter, run: Run) -> Any:
+    """Return the filter with conditions on keys in place of those on related documents.
+
+    Where no index of the related collection serves a condition, it is one that none serves.
+    """
+    served: dict[int, Filter] = {}
+    for condition in find_conditions(filter_):
+        spec = condition.spec
+        inner = await _replace_served(condition.filter, run)
+        indexes = await run.store.stats.indexes(*spec.place) or ()
+        pinned = frozenset(pinned_paths(spec.rest.source))
+        is_found = is_served(inner, indexes, pinned)
+        served[id(condition)] = {spec.joins[0].key: {"$in": []}} if is_found else _UNSERVED
+    return replace_conditions(filter_, lambda condition: served[id(condition)])
+
+
+async def _find_served_fields(spec: WhereSpec, run: Run) -> list[str]:
+    """Return the declared fields of relations that an index of their collection serves."""
+    names: list[str] = []
+    for name, relation in spec.relations.items():
+        indexes = await run.store.stats.indexes(*relation.place) or ()
+        served = list_served(indexes, frozenset(pinned_paths(relation.rest.source)))
+        names += [f"{name}.{key}" for key, own in relation.fields.items() if own.path in served]
+    return names
+
+
+def _check(
+    fetch: Fetch, prepared: PreparedFetch, stored: Sequence[Index] | None, far: Sequence[str]
+) -> None:
     """Check the indexes; where they are not known, as of a view, none counts."""
     mapping, where, order = fetch.mapping, prepared.where, prepared.order
     assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
@@ -85,6 +120,7 @@ def _check(fetch: Fetch, prepared: PreparedFetch, stored: Sequence[Index] | None
             or is_served(where.filter, indexes, pinned)
         ):
             names = [name for name, path in _list_fields(fetch, "where") if path in served]
+            names += [name for name in far if _is_visible(fetch, name)]
             what = (
                 "where: every alternative needs a condition on an indexed field"
                 f" (ne, nin, not, exists and contains do not count); {_name(names)}"
@@ -116,6 +152,17 @@ def _list_fields(fetch: Fetch, argument: str) -> Iterator[tuple[str, str]]:
         yield from _list_where(mapping.where.fields, type_, "", "")
     elif mapping.order is not None:
         yield from _list_order(mapping.order.fields, type_, "")
+
+
+def _is_visible(fetch: Fetch, name: str) -> bool:
+    """Return whether the caller sees a field of a relation in `where`."""
+    relation, field = name.split(".")
+    type_: Any = get_named_type(fetch.arguments.definition.args["where"].type)
+    inner: Any = get_named_type(type_.fields[relation].type) if relation in type_.fields else None
+    fields = getattr(inner, "fields", {})
+    if "some" in fields:
+        fields = get_named_type(fields["some"].type).fields
+    return field in fields
 
 
 def _list_where(

@@ -17,8 +17,9 @@ from docgraph.graphql.conditions import combine, is_comparable, match_any
 from docgraph.graphql.errors import describe_failure
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
+from docgraph.graphql.joins import Join
 from docgraph.graphql.plan.plan_tree import Fetch
-from docgraph.graphql.plan.relation import Join, cut_path
+from docgraph.graphql.plan.relation import cut_path
 from docgraph.store.driver.malformed import reading_reply
 
 

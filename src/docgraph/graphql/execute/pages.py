@@ -85,7 +85,8 @@ async def _build_window(fetch: Fetch, prepared: PreparedFetch, run: Run) -> Wind
     )
     sort = {path: -direction if is_backward else direction for path, direction in order}
     more = fetch.connection.previous_page if is_backward else fetch.connection.next_page
-    return Window(sort, 0, max(1, size + more), page)
+    limit = max(1, size + more)
+    return Window(sort, 0, limit, page, related=prepared.related)
 
 
 def _read_size(arguments: Mapping[str, Any], run: Run) -> tuple[int, bool]:

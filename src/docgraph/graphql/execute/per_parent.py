@@ -125,7 +125,8 @@ def _read_window(
     window = read_window(
         mapping, scope, run.bounds, is_list=fetch.is_list, order=prepared.order, extra=run.extra
     )
-    return order_window(window, fetch, scope, prepared.indexes, prepared.where.filter)
+    window = order_window(window, fetch, scope, prepared.indexes, prepared.where.filter)
+    return window._replace(related=prepared.related)
 
 
 def _build_pipeline(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from docgraph.codec.keyset import SortKey
 from docgraph.exchange import Document
@@ -52,6 +52,20 @@ class Page:
         return None if self.parts is None else Keyset(self.filter)
 
 
+class RelatedStages(NamedTuple):
+    """Stages about related documents: those that filter, and those that compute an order.
+
+    `restoring` follow the limit: they read the documents again that `ordering` has reduced.
+    """
+
+    filtering: tuple[Document, ...] = ()
+    ordering: tuple[Document, ...] = ()
+    restoring: tuple[Document, ...] = ()
+
+
+NOT_RELATED: Final = RelatedStages()
+
+
 class Window(NamedTuple):
     """The documents of a query to return, and their order."""
 
@@ -60,6 +74,12 @@ class Window(NamedTuple):
     limit: int
     page: Page | None = None
     extra: int = 0  # documents beyond the limit that show that it cut the list
+    related: RelatedStages = NOT_RELATED
+
+    @property
+    def needs_stages(self) -> bool:
+        """Whether only a pipeline returns the documents."""
+        return self.related is not NOT_RELATED and any(self.related)
 
     @property
     def size(self) -> int:
@@ -74,15 +94,14 @@ class Window(NamedTuple):
     @property
     def stages(self) -> list[dict[str, Any]]:
         """The window as stages of a pipeline."""
-        stages: list[dict[str, Any]] = []
+        stages: list[dict[str, Any]] = [*self.related.filtering, *self.related.ordering]
         if self.page is not None and self.page.filter is not None:
             stages.append({"$match": self.page.filter})
         if self.sort:
             stages.append({"$sort": self.sort})
         if self.skip:
             stages.append({"$skip": self.skip})
-        stages.append({"$limit": self.size})
-        return stages
+        return [*stages, {"$limit": self.size}, *self.related.restoring]
 
     def project(self, projection: Mapping[str, int] | None) -> list[dict[str, Any]]:
         """Return the stage that follows: only the fields that are needed (decision 15)."""

@@ -89,7 +89,7 @@ def find_moving_condition(filter_: Mapping[str, Any]) -> str | None:
 def _check_tree(tree: PlanTree, resolvers: Resolvers) -> str | None:
     for fetch in tree.fetches:
         field = fetch.position.coordinates
-        for template in fetch.mapping.templates:
+        for template in fetch.templates:
             names = (name for name in template.names if name.startswith("@"))
             if (reason := _check_variables(field, names, resolvers)) is not None:
                 return reason

@@ -40,6 +40,7 @@ from docgraph.graphql.plan.plan_tree import (
     PlanTree,
     Selection,
 )
+from docgraph.graphql.related import RelationSpec
 from docgraph.runtime import Lane, LruDict, run_blocking
 
 _KEPT_TREES = 16
@@ -48,7 +49,7 @@ _LONGEST_NAME = 200  # characters; callers choose names, and every command carri
 
 
 class LargeRelations:
-    """Remembers the relations of a plan whose parents had very many documents.
+    """Remembers the relations of a plan that have very many documents, or keys.
 
     Only the method of fetching depends on it, never the result. From time to time a relation is
     checked again.
@@ -57,11 +58,11 @@ class LargeRelations:
     def __init__(self) -> None:
         self._left: dict[int, int] = {}
 
-    def remember(self, fetch: Fetch) -> None:
+    def remember(self, fetch: Fetch | RelationSpec) -> None:
         """Expect very many documents per parent for a number of executions."""
         self._left[id(fetch)] = _REMEMBERED
 
-    def expects(self, fetch: Fetch) -> bool:
+    def expects(self, fetch: Fetch | RelationSpec) -> bool:
         """Return whether very many documents per parent are expected this time."""
         left = self._left.get(id(fetch), 0)
         if left:

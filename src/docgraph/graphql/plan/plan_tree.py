@@ -31,8 +31,9 @@ from docgraph.graphql.plan.leaves import (
     describe_type,
 )
 from docgraph.graphql.plan.relation import Relation
+from docgraph.graphql.related import RelationSpec, list_specs
 from docgraph.runtime.native import NativeProgram, find_native
-from docgraph.variables import parse_path
+from docgraph.variables import Template, parse_path
 
 _MAX_TEXTS = 100  # that decide types and are remembered, per selection
 
@@ -128,6 +129,22 @@ class Fetch:
     def is_wrapper(self) -> bool:
         """Whether the value is an object around documents."""
         return self.connection is not None
+
+    @cached_property
+    def related(self) -> tuple[RelationSpec, ...]:
+        """The declared relations that the caller's conditions and order may use."""
+        mapping, specs = self.mapping, list[RelationSpec]()
+        given = {argument.name.value for argument in self.arguments.node.arguments or ()}
+        if isinstance(mapping, QueryMapping) and mapping.where is not None and "where" in given:
+            specs += list_specs(mapping.where.relations)
+        if isinstance(mapping, QueryMapping) and mapping.order is not None and "orderBy" in given:
+            specs += [order.spec for order in mapping.order.related.values()]
+        return tuple(specs)
+
+    @cached_property
+    def templates(self) -> tuple[Template, ...]:
+        """The templates of the mapping, and of the relations that conditions may use."""
+        return (*self.mapping.templates, *(spec.rest for spec in self.related))
 
     @cached_property
     def empty(self) -> Any:
@@ -407,7 +424,7 @@ class PlanTree:
     @cached_property
     def variables(self) -> frozenset[str]:
         """The predefined variables (`@…`) that the mappings of this tree use."""
-        names = (n for f in self.fetches for t in f.mapping.templates for n in t.names)
+        names = (n for f in self.fetches for t in f.templates for n in t.names)
         return frozenset(name for name in names if name.startswith("@"))
 
     @cached_property
@@ -416,4 +433,6 @@ class PlanTree:
         collections: dict[str, set[str]] = {}
         for fetch in self.fetches:
             collections.setdefault(fetch.mapping.db, set()).add(fetch.mapping.collection)
+            for spec in fetch.related:
+                collections.setdefault(spec.place[0], set()).add(spec.place[1])
         return {db: frozenset(names) for db, names in collections.items()}

@@ -10,7 +10,7 @@ from docgraph.graphql.apps.compiled_app import build_app
 from docgraph.graphql.definition.check import check_definition
 from docgraph.graphql.definition.definition import decode_definition
 from docgraph.graphql.definition.generated_types import parse_definition
-from docgraph.graphql.definition.list_mappings import _build_input
+from docgraph.graphql.definition.list_types import _build_input
 from docgraph.graphql.sections import Graphql
 
 PLACE = {"db": "d", "collection": "posts"}

@@ -16,9 +16,11 @@ from graphql import GraphQLEnumType, get_named_type, get_nullable_type, is_list_
 
 from docgraph import DocgraphError
 from docgraph.tools.apps import (
+    ORDERED,
     AggregationMapping,
     GroupMapping,
     QueryMapping,
+    RelationSpec,
     Scope,
     build_query,
     build_scope,
@@ -140,9 +142,29 @@ def _plan_lists(
             continue  # no ordinary index serves it
         filter_ = combine([planned.filter, {path: condition}])
         yield replace(planned, filter=filter_, options=(f"where.{name}",))
+    if mapping.where is not None:
+        yield from _plan_related(planned, mapping.where.relations, "where", guess)
     orders = [] if mapping.order is None else list(_list_orders(mapping.order.fields))
     for name, path in orders[:_MAX_GROUPS]:
         yield replace(planned, sort={path: 1}, options=(f"orderBy.{name}",))
+
+
+def _plan_related(
+    near: PlannedQuery, relations: Mapping[str, RelationSpec], option: str, guess: Guess
+) -> Iterator[PlannedQuery]:
+    """Yield the queries of conditions on related documents: of their keys, and by these keys."""
+    for name, spec in relations.items():
+        options = (f"{option}.{name}",)
+        key = {spec.joins[0].key: {"$in": [guess(near.place, spec.joins[0].key)]}}
+        yield replace(near, filter=combine([near.filter, key]), options=options)
+        rest = {} if spec.rest.names else spec.rest.source
+        far = replace(near, place=spec.place, filter=rest, sort={}, options=options)
+        for inner, path, operators in _list_paths(spec.fields):
+            if operators & (_EQUAL_TO | _RANGED):
+                condition = {path: {"$eq": guess(spec.place, path)}}
+                named = (f"{option}.{name}.{inner}",)
+                yield replace(far, filter=combine([rest, condition]), options=named)
+        yield from _plan_related(far, spec.relations, options[0], guess)
 
 
 def _plan_stages(
@@ -247,6 +269,7 @@ def _list_orders(fields: Mapping[str, Any], name: str = "") -> Iterator[tuple[st
     """Yield name and path of each field."""
     for key, order in fields.items():
         if isinstance(order, str):
-            yield f"{name}{key}", order
+            if not order.startswith(ORDERED):  # no index has values of related documents
+                yield f"{name}{key}", order
         else:
             yield from _list_orders(order, f"{name}{key}.")
