@@ -63,11 +63,11 @@ def capitalize(name: str) -> str:
 
 
 def follow_fields(generated: GeneratedTypes, base: str, tree: FieldTree) -> None:
-    for name, own in tree.fields.items():
+    for name, declared in tree.fields.items():
         generated.follow((base, name), (tree.type_name, name))
-        if own.below is not None:
+        if declared.below is not None:
             inner = f"{base}{capitalize(name)}"
-            follow_fields(generated, f"{inner}Any" if own.is_list else inner, own.below)
+            follow_fields(generated, f"{inner}Any" if declared.is_list else inner, declared.below)
     for name, relation in tree.relations.items():
         generated.follow((base, name), (tree.type_name, name))
         if relation.tree is not None:
@@ -92,37 +92,41 @@ def _build_group(
     """Return the type with a field for each declared one, and the types of those."""
     fields = {name: f"{base}{capitalize(name)}" for name in (*tree.fields, *tree.relations)}
     nodes = [_build_input(base, {**fields, **extra}, text)] if fields or extra else []
-    for name, own in tree.fields.items():
-        nodes += _build_operators(fields[name], own, f"Conditions on {name}: all of them hold.")
+    for name, declared in tree.fields.items():
+        nodes += _build_operators(
+            fields[name], declared, f"Conditions on {name}: all of them hold."
+        )
     for name, relation in tree.relations.items():
         nodes += _build_related(fields[name], name, relation)
     return nodes
 
 
-def _build_related(base: str, name: str, own: DeclaredRelation) -> list[TypeDefinitionNode]:
+def _build_related(base: str, name: str, relation: DeclaredRelation) -> list[TypeDefinitionNode]:
     """Return the types of the conditions on a relation, or on a count."""
-    if own.tree is None:
-        operands = {operator: own.operand_type(operator) for operator in own.operators}
+    if relation.tree is None:
+        operands = {operator: relation.operand_type(operator) for operator in relation.operators}
         return [_build_input(base, operands, f"Conditions on {name}: all of them hold.")]
-    if not own.spec.is_list:
+    if not relation.spec.is_list:
         text = f"Conditions on the document of {name}: all of them hold, and none without it."
-        return _build_group(base, own.tree, {"exists": "Boolean"}, text)
+        return _build_group(base, relation.tree, {"exists": "Boolean"}, text)
     item = f"{base}Item"
     logical = {"and": f"[{item}!]", "or": f"[{item}!]", "not": item}
     text = f"Conditions on one document of {name}: all of them hold."
-    group = _build_group(item, own.tree, logical, text)
+    group = _build_group(item, relation.tree, logical, text)
     text = f"Conditions on the documents of {name}: all of them hold."
     return [_build_input(base, dict.fromkeys(QUANTIFIERS, item), text), *group]
 
 
-def _build_operators(base: str, own: DeclaredField, text: str) -> list[TypeDefinitionNode]:
-    operands = {name: own.operand_type(name) for name in own.operators}
-    if own.below is None:
+def _build_operators(base: str, declared: DeclaredField, text: str) -> list[TypeDefinitionNode]:
+    operands = {name: declared.operand_type(name) for name in declared.operators}
+    if declared.below is None:
         return [_build_input(base, operands, text)]
-    if not own.is_list:
-        return _build_group(base, own.below, operands, text)
+    if not declared.is_list:
+        return _build_group(base, declared.below, operands, text)
     inner = f"{base}Any"
-    group = _build_group(inner, own.below, {}, "One element satisfies all of these conditions.")
+    group = _build_group(
+        inner, declared.below, {}, "One element satisfies all of these conditions."
+    )
     return [_build_input(base, {"any": inner, **operands}, text), *group]
 
 
@@ -145,36 +149,40 @@ def _build_input_field(name: str, type_: str) -> InputValueDefinitionNode:
     )
 
 
-def _build_spec(own: DeclaredField) -> WhereField:
-    below = {} if own.below is None else own.below.fields
-    inner = {name: _build_spec(one) for name, one in below.items()}
-    return WhereField(own.path, frozenset(own.operators), own.is_list, inner)
+def _build_spec(declared: DeclaredField) -> WhereField:
+    below = {} if declared.below is None else declared.below.fields
+    fields = {name: _build_spec(inner) for name, inner in below.items()}
+    return WhereField(declared.path, frozenset(declared.operators), declared.is_list, fields)
 
 
 def build_specs(tree: FieldTree | None) -> dict[str, WhereField]:
-    return {} if tree is None else {name: _build_spec(own) for name, own in tree.fields.items()}
+    return (
+        {}
+        if tree is None
+        else {name: _build_spec(declared) for name, declared in tree.fields.items()}
+    )
 
 
 def build_relations(tree: FieldTree | None) -> dict[str, RelationSpec]:
     """Return the relations of a tree with all that conditions may use in them."""
     return {
         name: replace(
-            own.spec,
-            operators=frozenset(own.operators),
-            fields=build_specs(own.tree),
-            relations=build_relations(own.tree),
+            relation.spec,
+            operators=frozenset(relation.operators),
+            fields=build_specs(relation.tree),
+            relations=build_relations(relation.tree),
         )
-        for name, own in (tree.relations.items() if tree is not None else ())
+        for name, relation in (tree.relations.items() if tree is not None else ())
     }
 
 
 def build_order_types(base: str, tree: FieldTree) -> list[TypeDefinitionNode]:
     nodes = [parse_definition(_SORT_ORDER)]
     fields: dict[str, str] = {}
-    for name, own in tree.fields.items():
-        fields[name] = "SortOrder" if own.below is None else f"{base}{capitalize(name)}"
-        if own.below is not None:
-            nodes += build_order_types(fields[name], own.below)[1:]
+    for name, declared in tree.fields.items():
+        fields[name] = "SortOrder" if declared.below is None else f"{base}{capitalize(name)}"
+        if declared.below is not None:
+            nodes += build_order_types(fields[name], declared.below)[1:]
     for name, relation in tree.relations.items():
         fields[name] = "SortOrder" if relation.tree is None else f"{base}{capitalize(name)}"
         if relation.tree is not None:
@@ -185,22 +193,24 @@ def build_order_types(base: str, tree: FieldTree) -> list[TypeDefinitionNode]:
 
 def list_paths(tree: FieldTree, prefix: str) -> dict[str, Any]:
     return {
-        name: f"{prefix}{own.path}"
-        if own.below is None
-        else list_paths(own.below, f"{prefix}{own.path}.")
-        for name, own in tree.fields.items()
+        name: f"{prefix}{declared.path}"
+        if declared.below is None
+        else list_paths(declared.below, f"{prefix}{declared.path}.")
+        for name, declared in tree.fields.items()
     }
 
 
 def list_orders(tree: FieldTree) -> list[tuple[tuple[str, ...], RelatedOrder]]:
     """Return the orders by related documents, by the names of their fields."""
     orders: list[tuple[tuple[str, ...], RelatedOrder]] = []
-    for name, own in tree.relations.items():
-        if own.tree is None:
-            orders.append(((name,), RelatedOrder(own.spec)))
+    for name, relation in tree.relations.items():
+        if relation.tree is None:
+            orders.append(((name,), RelatedOrder(relation.spec)))
         else:
-            leaves = own.tree.list_leaves()
-            orders += [((name, *f.split(".")), RelatedOrder(own.spec, p)) for f, p, _ in leaves]
+            leaves = relation.tree.list_leaves()
+            orders += [
+                ((name, *f.split(".")), RelatedOrder(relation.spec, p)) for f, p, _ in leaves
+            ]
     return orders
 
 

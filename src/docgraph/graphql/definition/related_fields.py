@@ -81,42 +81,44 @@ class RelationReader:
             if head not in related:
                 continue
             place = f"{where}[{number}]"
-            found = self._find(type_, head, place, is_count=not rest)
-            if found is None:
+            related_field = self._find(type_, head, place, is_count=not rest)
+            if related_field is None:
                 continue
-            if found.spec.is_list:
+            if related_field.spec.is_list:
                 what = "has many documents: order by a field that counts them"
                 self._findings.error(place, f"{head} {what}")
                 continue
-            known = tree.relations.setdefault(head, DeclaredRelation(found.spec))
+            declared = tree.relations.setdefault(head, DeclaredRelation(related_field.spec))
             if rest:
-                item = get_named_type(found.field.type)
+                item = get_named_type(related_field.field.type)
                 added = FieldTree.build(
                     self._items, item, [rest], where, self._findings, is_order=True, place=place
                 )
-                known.tree = added if known.tree is None else known.tree.merge(added)
+                declared.tree = added if declared.tree is None else declared.tree.merge(added)
 
     def _read_count(
         self, tree: FieldTree, type_: GraphQLNamedType, name: str, operators: Any, where: str
     ) -> None:
-        found = self._find(type_, name, where, is_count=True)
-        if found is None:
+        related_field = self._find(type_, name, where, is_count=True)
+        if related_field is None:
             return
-        known = [*COUNTABLE, "range"]
-        if not isinstance(operators, list) or not operators or not {*operators} <= {*known}:
-            hint = f"possible are {', '.join(known)}"
+        possible = [*COUNTABLE, "range"]
+        if not isinstance(operators, list) or not operators or not {*operators} <= {*possible}:
+            hint = f"possible are {', '.join(possible)}"
             self._findings.error(where, "must be a list of operators for a count", hint)
             return
         names = [
-            one for each in operators for one in (COUNTABLE[4:] if each == "range" else [each])
+            name
+            for operator in operators
+            for name in (COUNTABLE[4:] if operator == "range" else [operator])
         ]
-        tree.relations[name] = DeclaredRelation(found.spec, operators=dict.fromkeys(names))
+        tree.relations[name] = DeclaredRelation(related_field.spec, operators=dict.fromkeys(names))
 
     def _read_relation(
         self, tree: FieldTree, type_: GraphQLNamedType, name: str, config: Any, where: str
     ) -> None:
-        found = self._find(type_, name, where, is_count=False)
-        if found is None:
+        related_field = self._find(type_, name, where, is_count=False)
+        if related_field is None:
             return
         if not isinstance(config, dict):
             self._findings.error(where, f"must be an object, not {describe(config)}")
@@ -130,7 +132,7 @@ class RelationReader:
             what = "must be an object of fields and their operators, with one field or more"
             self._findings.error(f"{where}.fields", what)
             return
-        item = get_named_type(found.field.type)
+        item = get_named_type(related_field.field.type)
         inner = FieldTree.build(
             self._items,
             item,
@@ -142,11 +144,11 @@ class RelationReader:
         )
         if where.count(".relations.") < _MAX_DEPTH:
             self.read_filter(inner, item, config, where)
-        reserved = ("and", "or", "not") if found.spec.is_list else ("exists",)
+        reserved = ("and", "or", "not") if related_field.spec.is_list else ("exists",)
         for taken in inner.names() & {*reserved}:
             what = f"{taken} has a meaning of its own in conditions on {name}"
             self._findings.error(where, what, "give the field another name")
-        tree.relations[name] = DeclaredRelation(found.spec, inner)
+        tree.relations[name] = DeclaredRelation(related_field.spec, inner)
 
     def _find(
         self, type_: GraphQLNamedType, name: str, where: str, *, is_count: bool

@@ -61,15 +61,15 @@ async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
 
 def list_related(tree: PlanTree, run: Run) -> list[tuple[Fetch, RelatedCondition]]:
     """Return the conditions on related documents of all lists, also those inside of others."""
-    found: list[tuple[Fetch, RelatedCondition]] = []
+    conditions: list[tuple[Fetch, RelatedCondition]] = []
     for fetch in tree.listed_fetches:
         where = run.prepared[id(fetch)].where
         pending = list(find_conditions(where.filter)) if where.has_relations else []
         while pending:
             condition = pending.pop()
-            found.append((fetch, condition))
+            conditions.append((fetch, condition))
             pending += find_conditions(condition.filter)
-    return found
+    return conditions
 
 
 async def count_stored(spec: RelationSpec, run: Run) -> int | None:

@@ -91,7 +91,7 @@ async def _find_served_fields(spec: WhereSpec, run: Run) -> list[str]:
     for name, relation in spec.relations.items():
         indexes = await run.store.stats.indexes(*relation.place) or ()
         served = list_served(indexes, frozenset(pinned_paths(relation.rest.source)))
-        names += [f"{name}.{key}" for key, own in relation.fields.items() if own.path in served]
+        names += [f"{name}.{key}" for key, field in relation.fields.items() if field.path in served]
     return names
 
 

@@ -63,8 +63,8 @@ async def _build_stages(
         # The documents of a view may share an `_id`: they cannot be read again.
         is_stored = await run.store.stats.indexes(mapping.db, mapping.collection) is not None
         if is_stored and not matches_nothing(rest):
-            own = [path for path in prepared.order or () if path != name]
-            return _unite(fetch, name, order.spec, rest, own)
+            other_paths = [path for path in prepared.order or () if path != name]
+            return _unite(fetch, name, order.spec, rest, other_paths)
     stages: list[Document] = []
     for number, (name, order) in enumerate(orders.items()):
         rest = render_rest(order.spec, prepared.scope, run)
@@ -103,7 +103,9 @@ def _build_lookups(number: int, name: str, order: RelatedOrder, rest: Any) -> li
     return [*stages, {"$set": computed}, {"$unset": [*keys, result]}]
 
 
-def _unite(fetch: Fetch, name: str, spec: RelationSpec, rest: Any, own: list[str]) -> RelatedStages:
+def _unite(
+    fetch: Fetch, name: str, spec: RelationSpec, rest: Any, other_paths: list[str]
+) -> RelatedStages:
     """Return the stages that count all related documents in one go, and those after the limit."""
     (join,) = spec.joins
     counts: list[Document] = [
@@ -115,14 +117,16 @@ def _unite(fetch: Fetch, name: str, spec: RelationSpec, rest: Any, own: list[str
     ordering: list[Document] = [
         {
             "$project": {
-                **dict.fromkeys(own, 1),
+                **dict.fromkeys(other_paths, 1),
                 "_id": 1,
                 _KEY: {"$ifNull": [f"${join.key}", None]},
             }
         },
         {"$unionWith": {"coll": spec.place[1], "pipeline": counts}},
     ]
-    if join.key == "_id" and not {*own} - {"_id"}:  # one document for each key, and nothing of it
+    if join.key == "_id" and not {*other_paths} - {
+        "_id"
+    }:  # one document for each key, and nothing of it
         near = {"$max": {"$cond": [is_near, 0, 1]}}
         ordering += [
             {"$group": {"_id": f"${_KEY}", "near": near, COUNTED: {"$sum": f"${COUNTED}"}}},

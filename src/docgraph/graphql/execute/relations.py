@@ -181,30 +181,30 @@ class _Resolver:
         if matches_nothing(far.filter):
             return MATCH_NOTHING
         match = combine([rest, far.filter])
-        found = [*([{"$match": match}] if match else []), *far.stages]
-        by_keys = await self._join_by_keys(near, condition, found)
+        selecting = [*([{"$match": match}] if match else []), *far.stages]
+        by_keys = await self._join_by_keys(near, condition, selecting)
         if by_keys is not None:
             return by_keys
         if condition.count is not None:
-            found += [{"$count": COUNTED}, {"$match": condition.count}]
+            selecting += [{"$count": COUNTED}, {"$match": condition.count}]
         if not await compares_alike(near, spec.place, run):
-            return await self._compare_far(near, condition, found, around)
+            return await self._compare_far(near, condition, selecting, around)
         if near[0] != spec.place[0]:
             raise FieldFailure(
                 f"where.{condition.path}: too many documents of {spec.name} satisfy it, and they"
                 " are in another database: ask for fewer",
                 "relation-too-large",
             )
-        return _Lookup(spec, [*found, {"$limit": 1}, {"$project": {"_id": 1}}])
+        return _Lookup(spec, [*selecting, {"$limit": 1}, {"$project": {"_id": 1}}])
 
     async def _join_by_keys(
-        self, near: CollectionName, condition: RelatedCondition, found: list[Document]
+        self, near: CollectionName, condition: RelatedCondition, selecting: list[Document]
     ) -> Filter | None:
         """Return the condition on the keys of near documents; None if that is not possible."""
         spec, large = condition.spec, self.run.plan.large_relations
         if self._expects_many(near, spec):
             return None
-        keys = await self._find_keys(condition, found)
+        keys = await self._find_keys(condition, selecting)
         if keys is None:
             large.remember(spec)
             return None
@@ -224,15 +224,15 @@ class _Resolver:
         return self.run.plan.large_relations.expects(spec)
 
     async def _find_keys(
-        self, condition: RelatedCondition, found: list[Document]
+        self, condition: RelatedCondition, selecting: list[Document]
     ) -> list[Key] | None:
         """Return the keys of the related documents; None if they are too many."""
         spec, run = condition.spec, self.run
         bound = run.limits.fetched_documents
         if condition.count is None:
-            stages = [*found, *group_keys(spec)]
+            stages = [*selecting, *group_keys(spec)]
         elif is_countable(spec):
-            stages = [*found, *count_by_key(spec), {"$match": condition.count}]
+            stages = [*selecting, *count_by_key(spec), {"$match": condition.count}]
         else:
             return None
         stages.append({"$limit": bound + 1})
@@ -257,7 +257,7 @@ class _Resolver:
         self,
         near: CollectionName,
         condition: RelatedCondition,
-        found: list[Document],
+        selecting: list[Document],
         around: Sequence[Filter],
     ) -> Filter:
         """Return the near documents whose keys the collation of the related collection finds."""
@@ -288,7 +288,7 @@ class _Resolver:
             "localField": "sought.k0",
             "foreignField": spec.joins[0].target,
             "let": {f"k{n}": f"$sought.{name}" for n, name in enumerate(names[1:])},
-            "pipeline": [*match_others(spec.joins[1:]), *found, {"$limit": 1}],
+            "pipeline": [*match_others(spec.joins[1:]), *selecting, {"$limit": 1}],
             "as": "found",
         }
         results = await run.aggregate(
