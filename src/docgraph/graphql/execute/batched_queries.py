@@ -54,23 +54,23 @@ class Find:
         """Send this query alone."""
         page = self.window.page
         if page is None or page.parts is None:
-            documents = await self._send_part(fetch, self.window, run)
+            if any(self.window.related):
+                documents = await run.aggregate(fetch, self.as_stages(fetch), self.window.size)
+            else:
+                documents = await run.find(fetch, self.filter, self.window)
             return run.trim(documents, self.window.limit)
         documents = []
         for part in page.parts:  # one after the other; nearly always the first one is enough
             limit = self.window.limit - len(documents)
             window = self.window._replace(limit=limit, page=replace(page, parts=(part,)))
-            documents += await self._send_part(fetch, window, run)
+            if any(window.related):
+                stages = replace(self, window=window).as_stages(fetch)
+                documents += await run.aggregate(fetch, stages, window.size)
+            else:
+                documents += await run.find(fetch, self.filter, window)
             if len(documents) == self.window.limit:
                 break
         return documents
-
-    async def _send_part(self, fetch: Fetch, window: Window, run: Run) -> list[Document]:
-        if not window.needs_stages:
-            return await run.find(fetch, self.filter, window)
-        return await run.aggregate(
-            fetch, replace(self, window=window).as_stages(fetch), window.size
-        )
 
     def check(self, documents: list[Document], run: Run) -> BatchAnswer:
         """Return the documents within the limit."""

@@ -38,8 +38,10 @@ _EQUALITIES: Final = frozenset({"$fk", "$arg", "$eq"})
 async def check_estimate(tree: PlanTree, run: Run) -> None:
     """Reject a query that could need too many documents, before any command is sent."""
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
-    kept, related = tree.estimates.get(tuple(most.values())), list_related(tree, run)
-    by_limits = (_estimate(tree, most) if kept is None else kept) + _most_keys(related, run)
+    kept = tree.estimates.get(tuple(most.values()))
+    related = list_related(tree, run) if tree.listed_fetches else ()
+    by_limits = _estimate(tree, most) if kept is None else kept
+    by_limits += len(related) * run.limits.fetched_documents
     if by_limits <= run.limits.estimated_documents:
         return
     stored = await _estimate_stored(tree, most, run)
@@ -56,7 +58,7 @@ async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
     most = {id(fetch): most_documents(fetch, run) for fetch in tree.fetches}
     related = list_related(tree, run)
     stored = await _estimate_stored(tree, most, run) + await _count_keys(related, run)
-    return _estimate(tree, most) + _most_keys(related, run), stored
+    return _estimate(tree, most) + len(related) * run.limits.fetched_documents, stored
 
 
 def list_related(tree: PlanTree, run: Run) -> list[tuple[Fetch, RelatedCondition]]:
@@ -77,10 +79,6 @@ async def count_stored(spec: RelationSpec, run: Run) -> int | None:
     if spec.namespace in (run.rows or {}):
         return None
     return await run.store.stats.count(*spec.place)
-
-
-def _most_keys(related: Sequence[Any], run: Run) -> int:
-    return len(related) * run.limits.fetched_documents
 
 
 async def _count_keys(related: Sequence[tuple[Fetch, RelatedCondition]], run: Run) -> int:

@@ -288,7 +288,7 @@ async def _fetch_batch(
             pass  # the database decides which texts are equal
         elif window is None:  # nothing but the joins of a query is per parent
             fetched = await _count_together(fetch, batch, rest, run)
-        elif not window.needs_stages and not run.plan.large_relations.expects(fetch):
+        elif not any(window.related) and not run.plan.large_relations.expects(fetch):
             fetched = await _try_together(fetch, batch, rest, window, run)
         if fetched is not None:
             return fetched

@@ -74,12 +74,7 @@ class Window(NamedTuple):
     limit: int
     page: Page | None = None
     extra: int = 0  # documents beyond the limit that show that it cut the list
-    related: RelatedStages = NOT_RELATED
-
-    @property
-    def needs_stages(self) -> bool:
-        """Whether only a pipeline returns the documents."""
-        return self.related is not NOT_RELATED and any(self.related)
+    related: RelatedStages = NOT_RELATED  # with any, only a pipeline returns the documents
 
     @property
     def size(self) -> int:
