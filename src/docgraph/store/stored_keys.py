@@ -6,7 +6,6 @@ A key is a document of `_cursorKeys`, which no mount, app, aggregation, stream o
 
 from __future__ import annotations
 
-from contextlib import suppress
 from secrets import token_bytes
 from typing import Any, Final
 
@@ -29,11 +28,13 @@ async def load_keys(store: Store, db: str, purpose: str, size: int) -> list[byte
     """Return the stored keys with so many bytes, a new one if there is none."""
     keys = await _read(store, db, purpose, size)
     if not keys:
-        write = Write(WriteKind.INSERT, ({"_id": purpose, "keys": [token_bytes(size)]},))
+        keys = [token_bytes(size)]
+        write = Write(WriteKind.INSERT, ({"_id": purpose, "keys": keys},))
         place = Resource(ResourceType.DOCUMENT, db, KEY_STORE, purpose)
-        with suppress(Conflict):  # another instance was faster
+        try:
             await store.writes.write(place, write, deadline=Deadline.after_ms(_LIMIT_MS))
-        keys = await _read(store, db, purpose, size)
+        except Conflict:  # another instance was faster
+            keys = await _read(store, db, purpose, size)
     if not keys:
         raise NoStoredKey("the stored document has no key of the right length")
     return keys
