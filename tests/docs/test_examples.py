@@ -280,7 +280,7 @@ async def test_every_page_is_linked_from_the_list_of_pages() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 async def test_links_to_headings_lead_to_a_heading(page: Path) -> None:
-    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", without_code(page))
+    links = re.findall(r"\]\((?!https?:)([^)#]*)(?<!\.png)#([^)]+)\)", without_code(page))
     aims = [((page.parent / path) if path else page, anchor) for path, anchor in links]
 
     assert [str(aim) for aim, anchor in aims if anchor not in anchors_of(aim)] == []
