@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 IS_USABLE := -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do $$v $(IS_USABLE) && echo $$v && break; done)
 # Processes of `make test`: four keep two cores busy, for tests also wait.
-TESTERS ?= 4
+TESTERS ?= 6
 # What the core does without, each with its own pyproject.toml; they are on no package index.
 PACKAGES := -e workbench -e migrate
 # Byte code makes the second start several times faster; some machines switch it off.
