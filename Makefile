@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # The newest Python from 3.11 on that is here; PYTHON=... names another.
 IS_USABLE := -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for v in python3 python3.14 python3.13 python3.12 python3.11; do $$v $(IS_USABLE) && echo $$v && break; done)
-# Processes of `make test`: four keep two cores busy, for tests also wait.
+# Processes of `make test`: six keep two cores busy, for tests also wait.
 TESTERS ?= 6
 # What the core does without, each with its own pyproject.toml; they are on no package index.
 PACKAGES := -e workbench -e migrate

@@ -223,7 +223,7 @@ def check_examples(programs: Path, place: Path) -> None:
             raise Wrong("the demo has not printed a password")
         for name in names:
             run([*command, name], home)
-            if any((home / name).glob("app*")):
+            if any((home / name / app).exists() for app in ("app.json", "app.yml", "app")):
                 run([*command, name, "--load"], home)
             for query in sorted((home / name).glob("queries/*.graphql")):
                 check_query(address, found[1], query)
