@@ -100,6 +100,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     forked.sort_modules(items)
 
 
+@pytest.fixture(scope="module")
+def served_by(request: pytest.FixtureRequest) -> str:
+    """The protocol that serves the tests of a module: our own, or that of an ASGI server."""
+    return str(getattr(request, "param", "own"))
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Async tests run on asyncio with uvloop, as the server does."""

@@ -31,13 +31,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of some modules against both protocols."""
     path = metafunc.definition.path
     if not IS_ASGI and f"{path.parent.name}/{path.name}" in IN_BOTH:
-        metafunc.parametrize("served_by", ["own", "asgi"], indirect=True)
+        metafunc.parametrize("served_by", ["own", "asgi"], indirect=True, scope="module")
 
 
 @pytest.fixture(autouse=True)
-def served_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The protocol of the connections: our own, or that of an ASGI server."""
-    if getattr(request, "param", "asgi" if IS_ASGI else "") == "asgi":
+def serving_protocol(
+    served_by: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Make the connections of the test speak that protocol."""
+    if served_by == "asgi" or IS_ASGI:
         mark = request.node.get_closest_marker("own_protocol")
         if mark is not None:
             pytest.skip(mark.args[0])

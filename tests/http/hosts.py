@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Future
@@ -82,10 +83,15 @@ def module_application(function: Callable[..., AsyncIterator[Any]]) -> Any:
     enter = asynccontextmanager(function)
 
     @functools.wraps(function)
-    def fixture(**fixtures: Any) -> Iterator[Any]:
+    def fixture(served_by: str, **fixtures: Any) -> Iterator[Any]:
         with hosted(enter(**fixtures)) as value:
             yield value
 
+    # A module that runs with two protocols has an application for each of them.
+    own = inspect.Parameter("served_by", inspect.Parameter.KEYWORD_ONLY)
+    signature = inspect.signature(function)
+    parameters = [*signature.parameters.values(), own]
+    fixture.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return pytest.fixture(scope=_choose_scope)(fixture)
 
 

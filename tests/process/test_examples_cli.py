@@ -18,7 +18,8 @@ Mongo = MongoClient[dict[str, Any]]
 EXAMPLES = sorted(
     path.parent.name
     for path in ROOT.glob("examples/*/README.md")
-    if any(path.parent.glob("app*")) or (path.parent / "app.json").is_symlink()
+    if any((path.parent / name).exists() for name in ("app.json", "app.yml", "app"))
+    or (path.parent / "app.json").is_symlink()
 )
 DB = "docgraph"  # that of the definitions
 
