@@ -65,6 +65,7 @@ test: $(VENV)/.dev ## run the first tier of tests against a real MongoDB (ARGS="
 	@$(BIN)/pytest -n $(TESTERS) $(or $(ARGS),-m "not second_tier")
 	@$(if $(ARGS),,$(BIN)/python tools/test_times.py --check)
 
+test-all: TESTERS = 4 # a browser needs more of a core than other tests
 test-all: $(VENV)/.dev ## run also the second tier: elections, browsers, suites of others (ARGS="-m second_tier" for it alone)
 	@$(BIN)/pytest -n $(TESTERS) $(ARGS)
 

@@ -15,9 +15,20 @@ from docgraph.auth.credentials import ApiKeyText
 from docgraph.auth.mechanisms.api_key import admits
 from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.observe.engine_events import CommandFinished
-from tests.http.api_keys import UNKNOWN_ID, add_user, make, mechanism_of, open_keys, status, use
-from tests.http.harness import Mongo, listening, until
-from tests.http.realms import hashed
+from docgraph.observe.events import BodyAwaited
+from tests.connections import Peer
+from tests.http.api_keys import (
+    UNKNOWN_ID,
+    add_user,
+    later,
+    make,
+    mechanism_of,
+    open_keys,
+    status,
+    use,
+)
+from tests.http.harness import Mongo, eventually, listening, until
+from tests.http.realms import hashed, render_basic
 from tests.http.tokens import COOKIES, JWT, SIGNED, Worker
 
 pytestmark = pytest.mark.anyio
@@ -47,6 +58,35 @@ async def test_a_key_has_its_name_its_roles_and_chosen_properties_of_its_owner(
         "properties": {"team": "blue", "roles": ["editor"]},
     }
     assert (await worker.ask("/whoami", x_api_key=text)).json() == shown.json()
+
+
+@pytest.mark.parametrize("login", ["ada", "root"])
+async def test_a_login_that_ends_while_the_body_arrives_makes_no_key(
+    worker: Worker, login: str
+) -> None:
+    """A key that was ordered with an old password would outlive it (decision 72)."""
+    body = msgspec.json.encode({"name": "slow", "notAfter": later(), "owner": "", "roles": []})
+    head = f"POST /keys HTTP/1.1\r\nhost: test\r\ncontent-length: {len(body)}\r\n"
+    fields = f"content-type: application/json\r\nauthorization: {render_basic(login, 'secret')}\r\n"
+
+    async def order_slowly() -> int:
+        peer = Peer(worker.client._transport.state)  # type: ignore[attr-defined]
+        with listening(BodyAwaited) as awaited:
+            peer.send(f"{head}{fields}\r\n".encode() + body[:-1])
+            await eventually(lambda: awaited)
+        await asyncio.to_thread(worker.users.delete_one, {"_id": login})
+        await until(lambda: find_status(worker, login), 401)
+        peer.send(body[-1:])
+        return (await peer.read("POST")).status
+
+    assert await worker.there(order_slowly()) == 401
+    assert not list(keys_of(worker).find())
+
+
+async def find_status(worker: Worker, login: str) -> int:
+    """The status of another request with the password, in the loop of the application."""
+    reply = await worker.client.get("/whoami", auth=(login, "secret"))
+    return reply.status_code
 
 
 async def test_the_text_is_stored_nowhere_and_shown_once(worker: Worker) -> None:

@@ -229,7 +229,13 @@ class ApiKeyService(kinds.Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """List, make, show, rotate or revoke."""
-        account, method = exchange.account, exchange.request.method
+        method, content = exchange.request.method, None
+        if method == "POST":
+            # A body can take longer than a login lasts: who calls is examined again after it.
+            content = await read_documents(exchange.request)
+            assert exchange.admission is not None  # noqa: S101 - the pipeline is there
+            exchange = await exchange.admission.readmit(exchange)
+        account = exchange.account
         if account is None:
             raise Unauthenticated("authentication required")
         if account.owner:
@@ -239,7 +245,7 @@ class ApiKeyService(kinds.Service):
         name = "/".join(exchange.request.segments[len(self._prefix) :])
         owner = None if keys.root_role in account.roles else account
         if not name and method == "POST":
-            return await _make(mechanism, exchange, account, owner)
+            return await _make(mechanism, content, account, owner)
         if not name and method != "DELETE":
             page = await keys.list_page(owner, query.get("after") or "")
             following = {"next": page[-1]["_id"]} if len(page) == PAGE else {}
@@ -253,10 +259,10 @@ class ApiKeyService(kinds.Service):
 
 
 async def _make(
-    mechanism: ApiKeyMechanism, exchange: Exchange, maker: Account, owner: Account | None
+    mechanism: ApiKeyMechanism, content: Any, maker: Account, owner: Account | None
 ) -> Body:
     """Make a key of `owner`; None: the maker is an administrator, and names anyone."""
-    order = KeyOrder.parse(await read_documents(exchange.request))
+    order = KeyOrder.parse(content)
     if owner and (order.properties or order.owner):
         raise Forbidden("only administrators give properties, and keys to others")
     name, kind = (order.owner, None) if order.owner else (maker.name, maker.kind)

@@ -48,6 +48,7 @@ from docgraph.graphql.related import (
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.collection_stats import MISSING
 from docgraph.store.driver.lenient_decode import encode_bson
+from docgraph.store.driver.malformed import reading_reply
 from docgraph.variables import MATCH_NOTHING, Scope, Template, matches_nothing
 
 KEY_BYTES: Final = 4 << 20  # of all keys in a command
@@ -242,7 +243,8 @@ class _Resolver:
         if condition.count is None:
             keys = read_keys(spec.joins, documents)
         else:  # they are no stored values: an array is a key as a whole
-            keys = [(document["_id"],) for document in documents]
+            with reading_reply():
+                keys = [(document["_id"],) for document in documents]
         return keys if len(keys) <= bound else None
 
     def _fits(self, keys: Sequence[Key]) -> bool:
@@ -267,12 +269,13 @@ class _Resolver:
         parents = await run.aggregate(self.fetch, stages, bound + 1, place=near)
         sought: dict[Any, list[Any]] = {}
         ids: dict[int, list[Any]] = {}
-        for parent in parents:
-            keys = [join.list_keys(parent) for join in spec.joins]
-            if all(keys):
-                number = len(sought)
-                entry = sought.setdefault(equality_key(keys), [number, keys])
-                ids.setdefault(entry[0], []).append(parent["_id"])
+        with reading_reply():
+            for parent in parents:
+                keys = [join.list_keys(parent) for join in spec.joins]
+                if all(keys):
+                    number = len(sought)
+                    entry = sought.setdefault(equality_key(keys), [number, keys])
+                    ids.setdefault(entry[0], []).append(parent["_id"])
         names = [f"k{place}" for place in range(len(spec.joins))]
         wanted = [{"n": n, **dict(zip(names, keys, strict=True))} for n, keys in sought.values()]
         if len(parents) > bound or len(encode_bson({"k": wanted})) > KEY_BYTES:
@@ -304,5 +307,6 @@ class _Resolver:
             len(wanted),
             place=spec.place,
         )
-        matched = [id_ for result in results for id_ in ids[result["n"]]]
+        with reading_reply():
+            matched = [id_ for result in results for id_ in ids[result["n"]]]
         return {"_id": {"$in": matched}} if matched else MATCH_NOTHING
