@@ -57,6 +57,10 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
     setState((before) => ({ kind: "ready", stored: found, draft: rebase(before.kind === "ready" ? before.draft : asDraft(readKept(key))) }));
   };
   const setDraft = (next: Draft | null) => setState((before) => (before.kind === "ready" ? { ...before, draft: next } : before));
+  // From the newest state: an editor reports a change late, with what was rendered before.
+  const revise = (change: (now: Draft | null, text: string) => Draft | null) => {
+    setState((before) => (before.kind === "ready" ? { ...before, draft: change(before.draft, textOf(before.stored)) } : before));
+  };
   useCallerEffect((signal) => {
     if (id === undefined) return take(null);
     readDocument(segments, id, signal).then((found) => take(found), (error: unknown) => {
@@ -107,9 +111,9 @@ export function useRule(owner: string | null, segments: Segments, id: DocumentId
     isChanged: draft !== null,
     isBehind: state.kind === "ready" && draft !== null && draft.base !== storedText,
     isKept,
-    change: (part) => setDraft({ base: draft?.base ?? storedText, form: { ...form, ...part } }),
+    change: (part) => revise((now, text) => ({ base: now?.base ?? text, form: { ...(now?.form ?? form), ...part } })),
     discard: () => setDraft(null),
-    keepMine: () => draft && setDraft({ ...draft, base: storedText }),
+    keepMine: () => revise((now, text) => now && { ...now, base: text }),
     save,
     remove,
     load,
