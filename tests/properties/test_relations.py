@@ -190,6 +190,13 @@ class Target:
         return "target"
 
 
+@pytest.fixture(scope="module", autouse=True)
+def only_one_lane() -> Iterator[None]:
+    """A second run of the same conditions may find other sizes remembered, and so other errors."""
+    with patch.object(engine_runner, "find_native", lambda: None):
+        yield
+
+
 @pytest.fixture(scope="module")
 def target(mongo_client: MongoClient[Document]) -> Iterator[Target]:
     name = new_name()
@@ -224,13 +231,6 @@ def restrict(name: str, stored: dict[str, list[Document]]) -> Permission:
 
 
 @pytest.mark.parametrize("is_bounded", [False, True], ids=["keys", "lookup"])
-@pytest.fixture(scope="module", autouse=True)
-def only_one_lane() -> Iterator[None]:
-    """A second run of the same conditions may find other sizes remembered, and so other errors."""
-    with patch.object(engine_runner, "find_native", lambda: None):
-        yield
-
-
 @given(
     world=worlds,
     wheres=st.lists(conditions("Near", 2), min_size=4, max_size=6),
