@@ -21,7 +21,6 @@ from docgraph.graphql.execute import relations
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from tests.chance import examples
 from tests.databases import drop, new_name
-from tests.properties import engine_runner
 from tests.properties.engine_runner import Engine
 from tests.properties.related_oracle import RELATIONS, Document, World
 
@@ -188,13 +187,6 @@ class Target:
 
     def __repr__(self) -> str:
         return "target"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def only_one_lane() -> Iterator[None]:
-    """A second run of the same conditions may find other sizes remembered, and so other errors."""
-    with patch.object(engine_runner, "find_native", lambda: None):
-        yield
 
 
 @pytest.fixture(scope="module")

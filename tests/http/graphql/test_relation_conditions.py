@@ -5,11 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 from docgraph.exchange.errors import DefinitionError
+from docgraph.graphql.execute import relations
 from docgraph.server.builtin import BUILTIN
+from tests.databases import drop, new_name
 from tests.http.access_harness import TestCaller, caller
 from tests.http.harness import Document, Mongo, Service, running
 from tests.http.hosts import module_application
@@ -218,6 +221,30 @@ async def test_relations_have_a_depth(service: Service) -> None:
     )
     assert reply.code == "bad-where"
     assert "nested deeper than 3" in reply.text
+
+
+async def test_many_keys_of_one_execution_do_not_fail_the_next(
+    service: Service, mongo_client: Mongo
+) -> None:
+    """`$lookup` cannot read another database, so what was remembered is not used there."""
+    db = new_name()
+    mongo_client[db].people.insert_one({"_id": 1, "city": "Berlin"})
+    schema = "type Query { list: [Order!] } type Order { id: ID c: C } type C { city: String }"
+    customer = {"db": db, "collection": "people", "find": {"_id": {"$fk": "customerId"}}}
+    filter_ = {"relations": {"c": {"fields": {"city": ["eq"]}}}}
+    mappings = {
+        "Query": {"list": service.find("orders", filter=filter_)},
+        "Order": {"id": "_id", "c": customer},
+    }
+    try:
+        await service.define("apart", schema, mappings)
+        query = '{ list(where: {c: {city: {eq: "Berlin"}}}) { id } }'
+        with patch.object(relations, "KEY_BYTES", 0):
+            assert (await service.query("apart", query)).code == "relation-too-large"
+        reply = await service.query("apart", query)
+        assert [each["id"] for each in reply.data["list"]] == ["1", "2"]
+    finally:
+        drop(mongo_client, db)
 
 
 @pytest.mark.parametrize(

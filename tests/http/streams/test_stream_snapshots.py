@@ -17,6 +17,8 @@ from tests.http.stream_harness import SSE, WEBSOCKET, Refused, emptied, listen, 
 
 pytestmark = pytest.mark.anyio
 
+PAUSE = 0.003  # seconds between two writes, so that a slow client does not cost more of them
+
 STREAMS: list[Document] = [
     {"uri": "all", "stages": [], "snapshot": {}},
     {"uri": "plain", "stages": []},
@@ -102,6 +104,7 @@ async def test_nothing_is_missing_or_doubled_beside_writes(service: Service, by:
         value = 0
         while not stop.is_set() or value < 50:
             await asyncio.to_thread(write, value)
+            await asyncio.sleep(PAUSE)
             value += 1
         return value
 

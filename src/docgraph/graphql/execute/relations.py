@@ -84,13 +84,12 @@ async def _resolve_fetch(fetch: Fetch, run: Run) -> None:
     prepared = run.prepared[id(fetch)]
     where, mapping = prepared.where, fetch.mapping
     template = mapping.find if fetch.is_root else fetch.relation.rest  # type: ignore[union-attr]
-    resolver = _Resolver(
-        fetch, run, prepared.scope, KEY_BYTES if fetch.is_root else _SHARED_KEY_BYTES
-    )
+    room = KEY_BYTES if fetch.is_root else _SHARED_KEY_BYTES
     try:
         around = _render(template, prepared.scope)
         near = (mapping.db, mapping.collection)
-        resolved = await resolver.resolve(near, where.filter, [around])
+        resolver = _Resolver(fetch, run, prepared.scope)
+        resolved = await resolver.resolve(near, where.filter, [around], room)
         related = prepared.related._replace(filtering=resolved.stages)
         window = prepared.window and prepared.window._replace(related=related)
         where = where._replace(filter=resolved.filter, has_relations=False)
@@ -128,28 +127,38 @@ async def compares_alike(near: CollectionName, far: CollectionName, run: Run) ->
 
 @dataclass(slots=True)
 class _Resolver:
-    """Resolves the conditions of one list; `room` is how many bytes of keys it may still have."""
+    """Resolves the conditions of one list.
+
+    The result does not depend on which of several conditions is answered first.
+    """
 
     fetch: Fetch
     run: Run
     scope: Scope
-    room: int
 
     async def resolve(
-        self, near: CollectionName, filter_: Filter, around: Sequence[Filter]
+        self, near: CollectionName, filter_: Filter, around: Sequence[Filter], room: int
     ) -> Resolved:
-        """Resolve a filter on a collection; `around` are other conditions on its documents."""
+        """Resolve a filter on a collection; `around` are other conditions on its documents.
+
+        Its conditions share `room`, the bytes that their keys may have.
+        """
         conditions = list(find_conditions(filter_))
         if not conditions:
             return Resolved(filter_)
         parts = split_conjuncts(filter_)
         plain = [part for part in parts if not any(True for _ in find_conditions(part))]
         around = [*around, *plain]
-        answers = await concurrently([self._decide(near, each, around) for each in conditions])
+        share = room // len(conditions)
+        answers = await concurrently(
+            [self._try_deciding(near, each, around, share) for each in conditions]
+        )
         stages: list[Document] = []
         decided: dict[int, Filter] = {}
         looked_up: set[int] = set()
         for number, (condition, answer) in enumerate(zip(conditions, answers, strict=True)):
+            if isinstance(answer, FieldFailure):
+                raise answer
             if isinstance(answer, _Lookup):
                 added, decided[id(condition)] = build_lookup(number, answer.spec, answer.inner)
                 stages += added
@@ -170,20 +179,36 @@ class _Resolver:
             stages += [{"$match": combine(behind)}, {"$unset": computed}]
         return Resolved(combine(front), tuple(stages))
 
+    async def _try_deciding(
+        self,
+        near: CollectionName,
+        condition: RelatedCondition,
+        around: Sequence[Filter],
+        room: int,
+    ) -> Filter | _Lookup | FieldFailure:
+        try:
+            return await self._decide(near, condition, around, room)
+        except FieldFailure as failure:  # the first condition that fails is reported
+            return failure
+
     async def _decide(
-        self, near: CollectionName, condition: RelatedCondition, around: Sequence[Filter]
+        self,
+        near: CollectionName,
+        condition: RelatedCondition,
+        around: Sequence[Filter],
+        room: int,
     ) -> Filter | _Lookup:
         """Return the condition on near documents, or what looks their relation up."""
         spec, run = condition.spec, self.run
         rest = render_rest(spec, self.scope, run)
         if matches_nothing(rest):
             return MATCH_NOTHING
-        far = await self.resolve(spec.place, condition.filter, [rest])
+        far = await self.resolve(spec.place, condition.filter, [rest], room)
         if matches_nothing(far.filter):
             return MATCH_NOTHING
         match = combine([rest, far.filter])
         selecting = [*([{"$match": match}] if match else []), *far.stages]
-        by_keys = await self._join_by_keys(near, condition, selecting)
+        by_keys = await self._join_by_keys(near, condition, selecting, room)
         if by_keys is not None:
             return by_keys
         if condition.count is not None:
@@ -199,11 +224,15 @@ class _Resolver:
         return _Lookup(spec, [*selecting, {"$limit": 1}, {"$project": {"_id": 1}}])
 
     async def _join_by_keys(
-        self, near: CollectionName, condition: RelatedCondition, selecting: list[Document]
+        self,
+        near: CollectionName,
+        condition: RelatedCondition,
+        selecting: list[Document],
+        room: int,
     ) -> Filter | None:
         """Return the condition on the keys of near documents; None if that is not possible."""
         spec, large = condition.spec, self.run.plan.large_relations
-        if self._expects_many(near, spec):
+        if await self._expects_many(near, spec):
             return None
         keys = await self._find_keys(condition, selecting)
         if keys is None:
@@ -212,17 +241,22 @@ class _Resolver:
         if has_texts(keys) and not await compares_alike(near, spec.place, self.run):
             return None
         filter_ = match_keys(spec.joins, keys)
-        if filter_ is None or not self._fits(keys):
+        size = len(encode_bson({"k": [value for key in keys for value in key]}))
+        if filter_ is None or size > room:
             large.remember(spec)
             return None
         return filter_
 
-    def _expects_many(self, near: CollectionName, spec: RelationSpec) -> bool:
-        """Return whether many keys were found before; rows that are hidden must not decide it."""
+    async def _expects_many(self, near: CollectionName, spec: RelationSpec) -> bool:
+        """Return whether many keys were found before, and `$lookup` gives the same answer.
+
+        Rows that are hidden must not decide it.
+        """
         rows = self.run.rows or {}
-        if rows.keys() & {".".join(near), spec.namespace}:
+        if near[0] != spec.place[0] or rows.keys() & {".".join(near), spec.namespace}:
             return False
-        return self.run.plan.large_relations.expects(spec)
+        is_large = self.run.plan.large_relations.expects(spec)
+        return is_large and await compares_alike(near, spec.place, self.run)
 
     async def _find_keys(
         self, condition: RelatedCondition, selecting: list[Document]
@@ -246,14 +280,6 @@ class _Resolver:
             with reading_reply():
                 keys = [(document["_id"],) for document in documents]
         return keys if len(keys) <= bound else None
-
-    def _fits(self, keys: Sequence[Key]) -> bool:
-        """Return whether a command has room for these keys, which are counted then."""
-        size = len(encode_bson({"k": [value for key in keys for value in key]}))
-        if size > self.room:
-            return False
-        self.room -= size
-        return True
 
     async def _compare_far(
         self,
