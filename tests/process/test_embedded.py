@@ -18,13 +18,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psutil
 import pytest
 from blockbuster import BlockingError
 from pymongo import MongoClient
 
-from docgraph.embedded import EmbeddedMongo, Keeper, MongodOptions
+from docgraph.embedded import EmbeddedMongo, Keeper, MongodOptions, mongod_process
 from docgraph.embedded.mongod_process import Mongod, await_end
 from docgraph.embedded.mongod_setup import find_binary
 from docgraph.exchange.errors import StartupError
@@ -60,6 +61,13 @@ if not (worker := os.fork()):
 os.waitpid(worker, 0)
 print("running" if mongo.is_running else "gone", flush=True)
 """
+
+
+@pytest.fixture(scope="module", autouse=True)
+def own_ports() -> Iterator[None]:
+    """Ports that no server of another test chooses while these expect to find theirs free."""
+    with patch.object(mongod_process, "PORTS", range(10_000, 19_000)):
+        yield
 
 
 @pytest.fixture(scope="module")

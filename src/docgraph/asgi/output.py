@@ -91,7 +91,7 @@ class Output:
                     await self._wait()
         except Exception as error:  # the server's; `flush` raises it
             self.failure = error
-            self.complete(drops=True)  # nobody has to wait any longer
+            self.complete(drops=True)  # no one has to wait any longer
             self._on_change()
 
     async def _send_next(self) -> None:
