@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="package")
 def browser(preloaded: None) -> Iterator[Browser]:
-    """The browser; there is none where the machine has none."""
+    """The only browser of the process, which cannot have two; there may be none on the machine."""
     with launched() as one:
         yield one
 

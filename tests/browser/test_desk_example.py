@@ -13,20 +13,13 @@ from pymongo import MongoClient
 
 from tests.databases import drop
 from tests.process.commands import ROOT, run, start
-from tests.programs import PATIENCE_MS, expect, launched_browser
+from tests.programs import PATIENCE_MS, expect
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 PASSWORDS = {"ada": "lovelace", "eve": "everest", "bob": "babbage"}
 DATABASE = "docgraph"  # that of the example
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """The page needs no console, so a browser is enough."""
-    with launched_browser() as launched:
-        yield launched
 
 
 @pytest.fixture(scope="module")
