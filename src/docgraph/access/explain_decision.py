@@ -89,7 +89,6 @@ class Explanation:
         return self.status == HTTPStatus.OK
 
     def to_document(self) -> dict[str, Any]:
-        """Return the explanation as a document, for JSON."""
         return {
             "user": self.caller.name if self.caller else None,
             "roles": list(roles_of(self.caller)),

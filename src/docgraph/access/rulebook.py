@@ -116,7 +116,6 @@ class RuleBook:
         self.lists: LruDict[tuple[str, ...], tuple[list[RuleSet], RuleIndex]] = LruDict(_KEPT_LISTS)
 
     def add(self, source: RuleSource) -> None:
-        """Add the rules of this source."""
         self._sources.append(source)
 
     def rank(self, rule: Rule, roles: tuple[str, ...]) -> tuple[Any, ...]:
@@ -148,7 +147,6 @@ class RuleBook:
         return index
 
     async def find_all(self) -> list[Rule]:
-        """Return the rules of all sources."""
         return [rule for source in self._sources for rule in (await source.load()).rules]
 
     async def find_ignored(self) -> list[Ignored]:
@@ -274,7 +272,6 @@ class RuleBookProvider(Provider):
         self._book = RuleBook(self._know, self._find_resolvers, acl)
 
     def get(self) -> RuleBook:
-        """Return the same rule book for every plugin."""
         return self._book
 
     def _know(self) -> Knowledge:

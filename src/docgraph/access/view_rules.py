@@ -42,7 +42,6 @@ class ViewWarning(NamedTuple):
     apps: tuple[Segments, ...] = ()
 
     def describe(self) -> Flaw:
-        """Return it as a finding about the rule."""
         if self.other is None:
             return Flaw(
                 "mongo.readFilters",

@@ -256,7 +256,6 @@ class AuthenticationInfo:
     nextnonce: str | None = None
 
     def render(self) -> str:
-        """Return the value of `Authentication-Info`."""
         following = f", nextnonce={_quote(self.nextnonce)}" if self.nextnonce else ""
         return (
             f"rspauth={_quote(self.rspauth)}, cnonce={_escape(self.cnonce)}, "

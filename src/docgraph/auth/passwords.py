@@ -142,7 +142,6 @@ class BcryptPasswords:
         return is_known
 
     async def close(self) -> None:
-        """Stop the checks in progress."""
         await self._verified.close()
         if self._results is not None:
             self._results.close()
@@ -233,7 +232,6 @@ class PlainPasswords:
     """Passwords stored as plain text."""
 
     async def prepare(self, password: str) -> str:
-        """Return the password itself."""
         _check_new(password)
         return password
 
@@ -245,11 +243,9 @@ class PlainPasswords:
         """Do nothing: all checks cost the same."""
 
     def is_outdated(self, stored: str) -> bool:
-        """Return False: there is no cost."""
         return False
 
     async def rehash(self, user: str, password: str) -> str:
-        """Return the password itself."""
         return password
 
     async def close(self) -> None:

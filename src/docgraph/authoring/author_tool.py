@@ -74,7 +74,6 @@ class ToolAccess:
 
     @property
     def store(self) -> Store:
-        """The database."""
         return self.sessions.store
 
     async def run(self, work: Callable[[], T]) -> T:

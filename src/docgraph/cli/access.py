@@ -113,7 +113,6 @@ def matrix(sources: ConfigSources, users: tuple[str, ...], as_json: bool) -> Non
 
 
 async def _apps(app: Docgraph, settings: Graphql) -> Any:
-    """Return every app that can be served."""
     apps = app.plugins.values["gql-app-definition-cache"]
     documents = await app.store.reads.find(
         settings.db,

@@ -163,7 +163,6 @@ class CommandVerdict:
     advice: str = ""
 
     def describe(self) -> str:
-        """Return the figures in a line."""
         sent, took = self.sent, self.sent.execution
         index = ", ".join(took.plan.indexes) or "no index"
         return (
@@ -173,7 +172,6 @@ class CommandVerdict:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict for JSON."""
         sent = self.sent
         content = {
             "field": sent.field,

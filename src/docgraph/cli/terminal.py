@@ -152,7 +152,6 @@ class ProgressLine:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
     def end(self) -> None:
-        """Remove the line."""
         if self._is_shown:
             click.echo("\r\x1b[K", nl=False, err=True)
 

@@ -34,7 +34,6 @@ class Decoded:
     directory: Path  # of the configuration file, else the working directory
 
     def get(self, section: type[S]) -> S:
-        """Return the section of a type."""
         for value in self.sections.values():
             if type(value) is section:
                 return value

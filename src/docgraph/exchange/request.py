@@ -129,7 +129,6 @@ class QueryParameters:
         return [value for key, value in self._items if key == name]
 
     def names(self) -> set[str]:
-        """Return the distinct names."""
         return {key for key, _ in self._items}
 
     def __contains__(self, name: str) -> bool:

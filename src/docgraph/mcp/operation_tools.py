@@ -98,7 +98,6 @@ class OperationTools:
         return None
 
     async def find_all(self, session: AppSession) -> list[Tool]:
-        """Return the tools of one app."""
         return list((await self._find_tools(session)).values())
 
     def stand_in(self) -> list[Tool]:

@@ -78,7 +78,6 @@ class QueryTools:
         self.settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return the query tools."""
         settings = self.settings
         return [
             Tool(

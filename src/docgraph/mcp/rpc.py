@@ -54,7 +54,6 @@ class RpcError(Exception):
         self.data = data
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the member `error` of the answer."""
         content = {"code": self.code, "message": self.message}
         return content if self.data is None else {**content, "data": self.data}
 

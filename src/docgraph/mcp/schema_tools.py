@@ -37,7 +37,6 @@ class SchemaTools:
         self._settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return the schema tools."""
         return [
             Tool(
                 "list_apps",

@@ -63,7 +63,6 @@ class Tool:
 
 
 def object_schema(properties: Mapping[str, JsonSchema], *required: str) -> JsonSchema:
-    """Return the JSON Schema of arguments."""
     return {
         "type": "object",
         "properties": dict(properties),
@@ -73,7 +72,6 @@ def object_schema(properties: Mapping[str, JsonSchema], *required: str) -> JsonS
 
 
 def text_of(description: str, *examples: str) -> JsonSchema:
-    """Return the schema of a string argument."""
     schema: JsonSchema = {"type": "string", "description": description}
     return {**schema, "examples": list(examples)} if examples else schema
 

@@ -133,7 +133,6 @@ class Meters:
         return iter(self._registry.collect())
 
     def close(self) -> None:
-        """Stop counting."""
         unsubscribe(self)
         self._flush()
 

@@ -23,7 +23,6 @@ JSON: Final = "application/json"
 
 
 def refer(kind: str, name: str) -> Document:
-    """Return a reference to a component."""
     return {"$ref": f"#/components/{kind}/{name}"}
 
 

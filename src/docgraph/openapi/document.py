@@ -62,7 +62,6 @@ class DescribedServices:
 
 
 def build_document(facts: DescribedServices) -> Document:
-    """Build the OpenAPI document."""
     names: dict[SchemaKey, str] = {}
     for key in facts.survey.schemas:
         names[key] = name_component(key, {**SCHEMAS, **dict.fromkeys(names.values())})

@@ -97,18 +97,15 @@ class RestCall:
 
     @property
     def request(self) -> Request:
-        """The HTTP request."""
         return self.exchange.request
 
     @property
     def db(self) -> str:
-        """The database of the resource."""
         assert self.resource.db is not None  # noqa: S101 - resources below a database have one
         return self.resource.db
 
     @property
     def collection(self) -> str:
-        """The collection of the resource."""
         assert self.resource.collection is not None  # noqa: S101 - as above
         return self.resource.collection
 
@@ -170,7 +167,6 @@ class RestCall:
         )
 
     async def write(self, write: Write) -> WriteResult:
-        """Write to the resource."""
         return await self.write_at(self.resource, write)
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:

@@ -137,7 +137,6 @@ def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> boo
 
 
 def new_etag() -> ObjectId:
-    """Return the etag of a write."""
     return ObjectId()
 
 

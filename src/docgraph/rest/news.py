@@ -95,7 +95,6 @@ class CollectionNotifier(DataInterceptor):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """Announce the change and return the result unchanged."""
         if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
             await self._news.announce()
         return result

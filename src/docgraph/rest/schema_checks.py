@@ -48,7 +48,6 @@ class _OnSchemas(DataInterceptor):
     """An interceptor of the schema stores of all databases."""
 
     def resolve(self, resource: Resource) -> bool:
-        """Return whether the resource is the schema store or a schema."""
         return resource.collection == SCHEMA_STORE
 
 
@@ -67,13 +66,11 @@ class SchemaStoreChecker(_OnSchemas):
         self._schemas = Schemas(store, generations, self._lane, ttl=0)
 
     async def close(self) -> None:
-        """Cancel the reads in progress."""
         await self._schemas.close()
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Check and prepare all schemas of the write."""
         reject_marker_in_filter(write.filter)
         if write.kind is WriteKind.UPDATE:
             raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
@@ -114,7 +111,6 @@ class SchemaStoreNotifier(_OnSchemas):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """Announce the write; the result stays the same."""
         await self._news.announce()
         return result
 
@@ -134,7 +130,6 @@ class SchemaStoreReader(_OnSchemas):
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
-        """Return the schemas with unescaped keys."""
         return [as_written(document) for document in documents]
 
 
@@ -170,7 +165,6 @@ class SchemaChecker(DataInterceptor):
         )
 
     async def close(self) -> None:
-        """Cancel the reads in progress."""
         await self._metadata.close()
         await self._schemas.close()
 
@@ -184,7 +178,6 @@ class SchemaChecker(DataInterceptor):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Validate all documents of the write."""
         if write.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
             return write
         metadata = await self._metadata.find(

@@ -219,7 +219,6 @@ class _Graph:
 
     @property
     def nodes(self) -> list[_Node]:
-        """Return all nodes."""
         return [*self._known.values(), self._leaf, self._inner]
 
     def _index(self, start: _Place) -> None:

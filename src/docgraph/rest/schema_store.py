@@ -305,7 +305,6 @@ class Schemas:
         return await self._kept.get((db, id), self._compile_stored)
 
     async def close(self) -> None:
-        """Cancel the reads in progress."""
         await self._kept.close()
 
     async def compile(

@@ -132,11 +132,9 @@ class MongoService(Service):
         )
 
     async def close(self) -> None:
-        """Stop the reads that are in progress for callers."""
         await self._context.metadata.close()
 
     def parse(self, exchange: Exchange) -> DataRequest:
-        """Parse the resource, its id and the parameters of a request."""
         return self._parser.parse(exchange.request)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
@@ -159,7 +157,6 @@ class MongoService(Service):
         return self._config.query_time_limit if exchange.request.method in _READING else 0
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Call the handler of the resource and the method."""
         request, parsed = exchange.request, exchange.parsed
         assert isinstance(parsed, DataRequest)  # noqa: S101 - `parse` made it
         resource, parameters = parsed.resource, parsed.parameters

@@ -58,7 +58,6 @@ class CsvList:
         return self.add
 
     async def find_last(self) -> Document:
-        """Return the last document."""
         return self._last
 
     @property
@@ -81,7 +80,6 @@ class CsvList:
         self._last = documents[-1] if documents else self._last
 
     def render(self) -> bytes:
-        """Return the CSV."""
         return self._table.drain() or _NO_COLUMNS
 
 
@@ -142,7 +140,6 @@ class CsvExport(CsvList):
         return chunk
 
     async def aclose(self) -> None:
-        """Cancel the read."""
         await cancel_until_over([self._work])
 
 
@@ -217,7 +214,6 @@ class JsonList:
         return self.add if self._program is None else RawTake(self.add)
 
     async def find_last(self) -> Document:
-        """Return the last document."""
         last = self._last
         return (await self._decode([last]))[0] if isinstance(last, bytes) else last
 

@@ -153,7 +153,6 @@ class ServerSettings:
 
     @property
     def limits(self) -> Limits:
-        """The limits of one worker process."""
         return Limits.from_options(
             self.connection_options, self.core.workers, wait_ms=self.core.wait_timeout_ms
         )

@@ -48,7 +48,6 @@ class BasicMechanism(AuthMechanism):
         self._authenticator: Authenticator
 
     async def provision(self) -> None:
-        """Find the authenticator."""
         self._authenticator = require_authenticator(
             self._registry, self.name, self.config.authenticator
         )
@@ -91,7 +90,6 @@ class IdentityMechanism(AuthMechanism):
         )
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Accept the request."""
         return self._outcome
 
 

@@ -106,7 +106,6 @@ class DigestMechanism(AuthMechanism):
             self._counts = await run_blocking(self._lane, self._open_shared)
 
     async def close(self) -> None:
-        """Close the counts."""
         if self._counts is not None:
             await self._counts.close()
 
@@ -136,7 +135,6 @@ class DigestMechanism(AuthMechanism):
         return Accepted(account)
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """Return a challenge with a fresh nonce."""
         stale = exchange.attributes.get(STALE, False)
         nonce = self._nonces.make()
         return [

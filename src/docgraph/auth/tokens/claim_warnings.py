@@ -76,7 +76,6 @@ class ClaimsAdvisor(Initializer):
         self._is_wanted = bool(manager.enabled) and instance.worker <= 1
 
     async def provision(self) -> None:
-        """Check the rules of the file."""
         rules = self._registry.find(_FILE_RULES) if self._is_wanted else None
         if rules is not None:
             rules_read = await run_blocking(self._lane, _load_rules, rules.config)
@@ -224,7 +223,6 @@ class AccountBindings(Provider):
         self._cookies = cookies
 
     def get(self) -> AccountBindings:
-        """Return this object."""
         return self
 
     def find(self, account: Account) -> list[tuple[str, list[str]]]:

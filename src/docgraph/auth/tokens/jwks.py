@@ -262,7 +262,6 @@ class KeySet:
         return self._keys.select(kid)
 
     async def close(self) -> None:
-        """Cancel a fetch that is in progress."""
         if self._refresh is not None:
             await cancel_until_over([self._refresh])
 

@@ -119,7 +119,6 @@ class Directory:
 
     @property
     def is_export(self) -> bool:
-        """Whether it has an export."""
         with _explaining_errors(self.path):
             former = self.path / FORMER
             if former.exists():

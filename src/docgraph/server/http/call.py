@@ -115,7 +115,6 @@ class HttpCall:
         self.is_handshake = is_handshake  # of a WebSocket
 
     def send(self, head: Head, content: bytes) -> None:
-        """Send a complete response."""
         if self.is_aborted:
             return
         parts = self._start(head)
@@ -161,7 +160,6 @@ class HttpCall:
                 self.wire.write(part)
 
     async def end(self) -> None:
-        """Complete the content."""
         if self._left:
             raise RuntimeError("the content is shorter than announced")
         if not self.is_aborted and not self.is_answered:

@@ -181,7 +181,6 @@ def _is_key(value: bytes) -> bool:
 
 
 def without_upgrade(method: bytes, version: str, target: bytes, headers: RawHeaders) -> bytes:
-    """Return the head without the upgrade."""
     lines = [b"%s %s HTTP/%s\r\n" % (method, target, version.encode())]
     lines += [b"%s: %s\r\n" % field for field in headers if field[0] not in _OF_AN_UPGRADE]
     tokens = b",".join(value for name, value in headers if name == b"connection").lower()

@@ -232,7 +232,6 @@ class HttpProtocol(asyncio.Protocol):
                 self.state.unread.update(self)
 
     async def wait_writable(self) -> None:
-        """Wait until the peer has read most of what was written."""
         if self._writable is not None:
             await self._writable.wait()
 
@@ -250,7 +249,6 @@ class HttpProtocol(asyncio.Protocol):
             self._resume_reading()
 
     def hold_body(self, incoming: IncomingBody) -> None:
-        """Pause this body and its timeout: too many bodies are being received."""
         if incoming is self._incoming:
             self._held_at = self._loop.time()
             self._left = self._expires - self._held_at
@@ -258,7 +256,6 @@ class HttpProtocol(asyncio.Protocol):
             self._pause_reading()
 
     def go_on_with_body(self, incoming: IncomingBody) -> None:
-        """Resume reading this body."""
         if incoming is self._incoming and self._held_at is not None:
             now = self._loop.time()
             self._since += now - self._held_at
@@ -334,7 +331,6 @@ class HttpProtocol(asyncio.Protocol):
         self.state.exchanges.start(call)
 
     def cut(self) -> None:
-        """End the connection: a response on it is incomplete."""
         self._ignores_input = True
         self.transport.close()
 

@@ -177,7 +177,6 @@ class RequestReader:
         self.in_head = True
 
     def on_url(self, part: bytes) -> None:
-        """Add a part of the target."""
         self.target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -214,7 +213,6 @@ class RequestReader:
         self._sink = self._listener.on_request(head, headers, keep_alive=keep_alive)
 
     def on_chunk_header(self) -> None:
-        """Count a chunk."""
         self._fed = 0
         self._count_framing(8)
 
@@ -228,7 +226,6 @@ class RequestReader:
             self._listener.on_body_full()
 
     def on_message_complete(self) -> None:
-        """Complete the request."""
         if self.in_body:  # else an upgrade: `_upgrade` goes on
             self.in_body = False
             self._follows = True

@@ -53,7 +53,6 @@ class ForkedProcess:
         self._exit_code: int | None = None
 
     def is_over(self) -> bool:
-        """Return whether the process has ended."""
         if not self._is_over and not self.is_orphan and self.sentinel.poll():
             try:
                 self._exit_code = self.sentinel.recv()
@@ -76,7 +75,6 @@ class ForkedProcess:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Release its resources."""
         self.sentinel.close()
 
     def _check_orphan(self) -> None:

@@ -145,14 +145,12 @@ class _InstanceMarks:
     on_ready: OnReady
 
     def set_ready(self, urls: Sequence[str], missing: str) -> None:
-        """Announce that the instance is ready."""
         self.on_ready(urls, missing)
         status = f"ready at {' '.join(urls)}"
         self.manager.notify_ready(f"{status} ({missing})" if missing else status)
         self.generations.bump("ready")
 
     def set_stopping(self, event: Event) -> None:
-        """Announce that the instance was asked to stop."""
         self.manager.notify("STOPPING=1", "STATUS=stopping")
         self.generations.bump("stopping")
 

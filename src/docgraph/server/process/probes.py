@@ -53,11 +53,9 @@ class DatabaseCheck:
         self._thread = threading.Thread(target=self._run, name="database-check", daemon=True)
 
     def start(self) -> None:
-        """Start to check."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop checking."""
         self._is_closed.set()
         self._ping.close()
         self._thread.join(self._timeout + _INTERVAL)
@@ -243,7 +241,6 @@ class ProbeServer:
         self._selector.register(self._wake_r, selectors.EVENT_READ)
 
     def start(self) -> None:
-        """Start to answer."""
         self._thread.start()
 
     def close(self) -> None:

@@ -213,7 +213,6 @@ class SocketFile(NamedTuple):
 
     @classmethod
     def find(cls, path: str) -> SocketFile:
-        """Return the file at the path."""
         status = os.lstat(path)
         return cls(path, status.st_dev, status.st_ino)
 

@@ -47,7 +47,6 @@ class Limiter:
         return cls(limits, instance.open_buckets([limit.quota for limit in limits], workers))
 
     def close(self) -> None:
-        """Close the counts."""
         self.buckets.close()
 
     def receive(self, exchange: Exchange, route: Route | None) -> None:
