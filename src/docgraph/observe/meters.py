@@ -114,7 +114,7 @@ class Meters:
         self._rare = {
             name: _Children[Any](metric)
             for name, metric in self._metrics.items()
-            if METRICS[name][1]
+            if METRICS[name].labels
         }
         self._handlers = self._build_handlers()
         self._metrics["docgraph_start_time_seconds"].set(time.time())
@@ -303,11 +303,11 @@ class Meters:
 
 
 def _build_metrics(registry: CollectorRegistry | None) -> Iterator[tuple[str, Any]]:
-    for name, (kind_and_mode, labels, help) in METRICS.items():
-        kind, _, mode = kind_and_mode.partition(":")
-        if kind == "counter":
-            yield name, Counter(name, help, labels, registry=registry)
-        elif kind == "histogram":
-            yield name, Histogram(name, help, labels, registry=registry, buckets=SECONDS)
+    for name, spec in METRICS.items():
+        common = (name, spec.help, spec.labels)
+        if spec.kind == "counter":
+            yield name, Counter(*common, registry=registry)
+        elif spec.kind == "histogram":
+            yield name, Histogram(*common, registry=registry, buckets=SECONDS)
         else:
-            yield name, Gauge(name, help, labels, registry=registry, multiprocess_mode=mode)  # type: ignore[arg-type]
+            yield name, Gauge(*common, registry=registry, multiprocess_mode=spec.mode)  # type: ignore[arg-type]
