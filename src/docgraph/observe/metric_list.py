@@ -14,12 +14,13 @@ from msgspec.yaml import decode
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """What is known of a metric besides its name; `mode` is how gauges of workers are combined."""
+    """What is known of a metric besides its name; `counts` are the names of events."""
 
     kind: Literal["counter", "histogram", "gauge"]
     help: str
     labels: tuple[str, ...] = ()
     mode: str = ""
+    counts: tuple[str, ...] = ()
 
 
 METRICS: Final = decode(
