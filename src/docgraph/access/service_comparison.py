@@ -37,12 +37,7 @@ from docgraph.store.views import RefusedView
 _READ_MS: Final = 10_000
 
 _READ: Final = frozenset(
-    {
-        ResourceType.COLLECTION,
-        ResourceType.DOCUMENT,
-        ResourceType.SIZE,
-        ResourceType.AGGREGATION,
-    }
+    {ResourceType.COLLECTION, ResourceType.DOCUMENT, ResourceType.SIZE, ResourceType.AGGREGATION}
 )
 
 

@@ -146,10 +146,7 @@ class _Survey:
         for other in self.filtering:
             if other.conditions.read_filter is None or not rule.roles & other.roles:
                 continue
-            source = next(
-                (name for name in sorted(sources) if self._reaches(other, name)),
-                None,
-            )
+            source = next((name for name in sorted(sources) if self._reaches(other, name)), None)
             if source is not None:
                 yield ViewWarning(rule, view, source, other, apps)
                 return

@@ -337,8 +337,7 @@ def _describe(roles: tuple[str, ...]) -> str:
 
 def _exists(user: str) -> StartupError:
     return StartupError(
-        f"there is a user {user!r} already",
-        hint="`docgraph users passwd` sets another password",
+        f"there is a user {user!r} already", hint="`docgraph users passwd` sets another password"
     )
 
 

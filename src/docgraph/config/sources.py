@@ -35,12 +35,7 @@ from docgraph.exchange.errors import ConfigError, Problem
 
 DEFAULT_FILE: Final = "docgraph.yml"
 PREFIX: Final = "DOCGRAPH_"
-VARIABLES: Final = (
-    "DOCGRAPH_CONFIG",
-    "DOCGRAPH_OVERRIDES",
-    "DOCGRAPH_MONGOD",
-    "DOCGRAPH_NATIVE",
-)
+VARIABLES: Final = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES", "DOCGRAPH_MONGOD", "DOCGRAPH_NATIVE")
 
 # Kubernetes sets these in every pod if a service is called "docgraph".
 _CLUSTER_NAMES: Final = re.compile(r"DOCGRAPH_(SERVICE_(HOST|PORT)|PORT)(_\w+)?")

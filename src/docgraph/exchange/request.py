@@ -302,8 +302,7 @@ class Request:
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(
-            f"the body is larger than {self.body_limit} bytes",
-            headers=[("Connection", "close")],
+            f"the body is larger than {self.body_limit} bytes", headers=[("Connection", "close")]
         )
 
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import (
-    Exchange,
-    Resource,
-    ResourceType,
-    Write,
-    WriteKind,
-    WriteResult,
-)
+from docgraph.exchange import Exchange, Resource, ResourceType, Write, WriteKind, WriteResult
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor, Initializer
 from docgraph.rest.sections import Mongo

@@ -36,11 +36,7 @@ from docgraph.exchange.hosts import group_address
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.engine_events import StreamBegun
-from docgraph.observe.events import (
-    BodyAwaited,
-    RequestFinished,
-    RequestStarted,
-)
+from docgraph.observe.events import BodyAwaited, RequestFinished, RequestStarted
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.allocations import explain_shortage

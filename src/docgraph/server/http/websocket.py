@@ -13,15 +13,7 @@ from collections.abc import Callable
 from math import inf
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
-from wsproto.events import (
-    BytesMessage,
-    CloseConnection,
-    Event,
-    Message,
-    Ping,
-    Pong,
-    TextMessage,
-)
+from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from docgraph.exchange import SharedMessages

@@ -49,12 +49,7 @@ from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.host_gate import HostGate
 from docgraph.server.http.exchanges import Application
-from docgraph.server.prepare import (
-    LoadedConfiguration,
-    list_changed,
-    prepare,
-    require_allower,
-)
+from docgraph.server.prepare import LoadedConfiguration, list_changed, prepare, require_allower
 from docgraph.server.process.lifecycle import (
     Reload,
     ServiceManager,
