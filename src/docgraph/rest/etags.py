@@ -99,6 +99,14 @@ class Condition:
         return unless is not None and (unless.any or (etag is not None and etag in unless))
 
 
+class ConditionUnmet(Exception):
+    """The stored document does not satisfy the condition; `answer` is the response, 412."""
+
+    def __init__(self, answer: Body) -> None:
+        super().__init__("the condition of the request is not met")
+        self.answer = answer
+
+
 def _stored_forms(tags: Tags | None) -> list[Any]:
     """Return the stored forms of the tags: other programs may store etags of another type."""
     values = tags.values if tags is not None else ()

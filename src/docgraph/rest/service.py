@@ -29,6 +29,7 @@ from docgraph.plugins.check import has_method_for
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.rest.call import Context, GetDryRun, Handlers, RestCall, RestHandler
+from docgraph.rest.etags import ConditionUnmet
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -166,6 +167,8 @@ class MongoService(Service):
         handler = HANDLERS[resource.type, method]
         try:
             return await self._run(handler, RestCall(exchange, resource, parameters, self._context))
+        except ConditionUnmet as unmet:
+            return unmet.answer
         except (StoreError, NotFound) as error:
             has_body = isinstance(error, StoreRejected) and method not in _WITHOUT_BODY
             content = await request.get_content() if has_body else None
