@@ -39,7 +39,6 @@ class _Enforcing(DataInterceptor):
         return resource.db is not None and resource.collection is not None
 
     def find_permission(self, exchange: Exchange | None, resource: Resource) -> Permission | None:
-        """Return the permission if it concerns this collection."""
         permission = exchange.permission if exchange is not None else None
         if permission is None or resource.db is None or resource.collection is None:
             return None

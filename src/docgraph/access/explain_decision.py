@@ -85,7 +85,6 @@ class Explanation:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the request may proceed."""
         return self.status == HTTPStatus.OK
 
     def to_document(self) -> dict[str, Any]:
@@ -139,7 +138,6 @@ class Explainer:
     _bindings: Bindings | None = None
 
     async def explain(self, question: ExplainedRequest) -> Explanation:
-        """Explain the decision on such a request."""
         caller = await self.find_caller(question)
         exchange = self._dry_run.enter(Exchange(_build_request(question), "explain"), caller)
         authorization = self._dry_run.authorization

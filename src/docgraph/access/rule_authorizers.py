@@ -291,7 +291,6 @@ class FileAclAuthorizer(Authorizer):
         return self._rules
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Approve when the deciding rule is one of the file."""
         return await self._book.decide(exchange, RuleOrigin.FILE, self.name)
 
     def requires_authentication(self, exchange: Exchange) -> bool:

@@ -129,7 +129,6 @@ class RuleBook:
         return self._knowledge()
 
     def view(self, exchange: Exchange) -> RequestView:
-        """Return the request as predicates see it."""
         return RequestView(exchange, self._resolvers())
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
@@ -154,7 +153,6 @@ class RuleBook:
         return [ignored for source in self._sources for ignored in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
-        """Return the first rule that matches, or None."""
         return await self._match(exchange, await self._find_current(exchange))
 
     async def _find_current(self, exchange: Exchange) -> RuleIndex:

@@ -73,7 +73,6 @@ class AsgiSocket:
         await self.close(INTERNAL_ERROR, "internal error")
 
     def hear(self, message: AsgiMessage) -> None:
-        """Take a message of the peer."""
         data = message.get("text")
         if data is None:
             data = message.get("bytes") or b""

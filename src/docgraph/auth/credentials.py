@@ -299,7 +299,6 @@ def _skip_separator(text: str, position: int) -> int:
 
 
 def _recode(value: str) -> str:
-    """Decode as UTF-8 a text that was decoded as latin-1."""
     try:
         return value.encode("latin-1").decode()
     except ValueError:

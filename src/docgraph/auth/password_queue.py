@@ -144,7 +144,6 @@ class PasswordQueue:
         last.turn.set_exception(reject_login(self._foresee(len(self._heap))))
 
     def _leave(self) -> None:
-        """Begin the next check."""
         while self._heap:
             following = heapq.heappop(self._heap)
             self._tag = following.tag

@@ -232,7 +232,6 @@ def _render_conditions(explanation: Explanation) -> Iterator[str]:
 
 
 def _run(sources: ConfigSources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
-    """Run work with the plugins and the database of the configuration."""
     from docgraph.cli.application import work_on
 
     return work_on(prepare_sources(sources), work)

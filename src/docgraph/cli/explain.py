@@ -93,7 +93,6 @@ def explain(  # noqa: PLR0913 - the options
 
 
 async def _placing_mistakes(running: Awaitable[_T]) -> _T:
-    """Report every mistake of the query with its position."""
     from docgraph.graphql.errors import OperationRefused
 
     try:

@@ -52,7 +52,6 @@ def print_table(
 
 
 def print_json(content: Any) -> None:
-    """Print a value as indented JSON."""
     import orjson
 
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())

@@ -103,7 +103,6 @@ class _Decoding:
     warnings: list[Problem] = field(default_factory=list)
 
     def check_names(self) -> None:
-        """Report unknown sections."""
         children = self.tree.root.value
         if not isinstance(children, Mapping):
             return

@@ -76,7 +76,6 @@ class Option:
 
     @property
     def struct(self) -> type[msgspec.Struct] | None:
-        """The struct of a nested section."""
         return self.kind.cls if isinstance(self.kind, inspect.StructType) else None
 
 
@@ -144,7 +143,6 @@ def walk_options(struct: type[msgspec.Struct], path: str) -> Iterator[tuple[str,
 def find_option(
     sections: Mapping[str, type[msgspec.Struct]], steps: tuple[str | int, ...]
 ) -> Option | None:
-    """Return the option at a path of names."""
     if not steps or not isinstance(steps[0], str) or steps[0] not in sections:
         return None
     struct: type[msgspec.Struct] | None = sections[steps[0]]

@@ -245,7 +245,6 @@ def read_text(file: Path, option: str) -> str:
 
 
 def load_file(file: Path, option: str, resolve: ResolveScalar = resolve_scalar) -> ConfigNode:
-    """Parse a YAML file that an option names."""
     parsed = parse_yaml(
         read_text(file, option),
         lambda line, column: Origin(str(file), line + 1, column + 1),

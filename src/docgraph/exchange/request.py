@@ -152,7 +152,6 @@ class Connection:
 
     @property
     def is_websocket(self) -> bool:
-        """Whether the request is the handshake of a WebSocket."""
         return self.scheme in _SOCKET_SCHEMES
 
     def find_base(self, base_url: str) -> str:

@@ -63,7 +63,6 @@ class QueryArguments:
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> QueryArguments:
-        """Parse the arguments of the query tools."""
         variables = arguments.get("variables") or {}
         check_variables(variables)
         request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))

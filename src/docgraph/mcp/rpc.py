@@ -233,7 +233,6 @@ class InvalidMessage(RequestError):
 
 
 def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
-    """Parse one request or notification."""
     if content_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
     check_values(body, _MAX_VALUES)

@@ -126,7 +126,6 @@ class SchemaTools:
 
 
 def describe_app(entry: StoredDefinition) -> dict[str, Any]:
-    """Return a short description of an app."""
     descriptor = entry.document.get("descriptor")
     text = descriptor.get("description") if isinstance(descriptor, dict) else None
     description = text if isinstance(text, str) else ""

@@ -163,7 +163,6 @@ def _without_own(schema: Mapping[str, Any]) -> Document:
 
 
 def _to_json(value: Document) -> Document:
-    """Return the value as plain JSON types."""
     content: Document = load(encode(value, JsonMode.STANDARD))
     return content
 

@@ -62,7 +62,6 @@ class CsvList:
 
     @property
     def count(self) -> int:
-        """The number of documents."""
         return self._table.count
 
     async def add(self, documents: list[Document]) -> None:

@@ -142,7 +142,6 @@ def _read_number(value: Any, otherwise: float | None) -> float | None:
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Copy the value at the path from one document to another."""
     first, *rest = path
     if first not in source:
         return

@@ -100,7 +100,6 @@ class ClaimsAdvisor(Initializer):
         self._warn([*documents, *await self._find_aggregations()])
 
     async def _find_aggregations(self) -> list[tuple[str, Any]]:
-        """Return the stored aggregations of the databases that are mounted by name."""
         is_served = self._is_wanted and self._rest.enabled
         mounts = map(split_mount, self._rest.mongo_mounts if is_served else ())
         named = {mount.what[0] for mount in mounts if mount.what and not mount.is_template}
@@ -158,7 +157,6 @@ def _find_in_predicate(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def _read(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the path of `@user.a.b`; nothing for other texts."""
     if not text.startswith("@user"):
         return
     try:
@@ -177,7 +175,6 @@ def _decode(text: str) -> Any:
 
 
 def _load_rules(config: Any) -> list[tuple[int, Any]]:
-    """Return the rules of the section or of its file."""
     rules = config.permissions
     if config.conf_file is not None:
         try:

@@ -143,7 +143,6 @@ def _name_author() -> str:
 
 
 def run_on(sources: ConfigSources, work: Callable[[Definitions], Awaitable[_T]]) -> _T:
-    """Run work with the definitions of the configured database."""
     from docgraph.cli.application import work_on
 
     prepared = prepare_sources(sources)

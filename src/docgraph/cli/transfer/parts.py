@@ -94,7 +94,6 @@ class Part:
         """Prepare the collection for new documents."""
 
     def prepare(self, installation: Installation, document: Document) -> Document:
-        """Return the document as it has to be written."""
         return document
 
     async def write(self, installation: Installation, write: Write) -> WriteResult:

@@ -99,7 +99,6 @@ class _Exporter(SpanExporter):
         self._is_over = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send one message."""
         if self._is_over:
             return SpanExportResult.FAILURE
         result = self._exporter.export(spans)

@@ -139,7 +139,6 @@ async def _patch_collection(call: RestCall) -> Answer:
 
 
 async def _answer(call: RestCall, status: int, etag: ObjectId) -> Answer:
-    """Return the response with the warnings for the caller."""
     headers = [etag_header(etag)]
     properties = await call.find_metadata(call.collection) or {}
     warnings = [*call.warnings, *find_idle(properties), *await find_doubtful(call, properties)]

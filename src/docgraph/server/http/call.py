@@ -141,7 +141,6 @@ class HttpCall:
             self.wire.write(b"".join(self._start(head)))
 
     async def send_part(self, data: bytes) -> None:
-        """Send the next part of the content."""
         if not self.wire.is_writable and not self.is_bounded:
             await self.wire.wait_writable()
         if self.is_aborted or self._is_bodiless or not data:
@@ -168,7 +167,6 @@ class HttpCall:
             self._complete()
 
     def open_socket(self, head: Head) -> OpenSocket:
-        """Accept the handshake of a WebSocket."""
         self.status = SWITCHING
         self.is_answered = True
         if self.on_stream is not None:

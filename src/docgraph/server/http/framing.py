@@ -44,7 +44,6 @@ class RequestHead(NamedTuple):
 
 
 def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:
-    """Check the size limits of a complete head."""
     if len(target) > limits.url_size:
         raise UrlTooLong(f"the URL exceeds {limits.url_size} bytes")
     if len(headers) > limits.headers:

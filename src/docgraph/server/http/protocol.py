@@ -213,7 +213,6 @@ class HttpProtocol(asyncio.Protocol):
         self._pause_reading()
 
     def on_request_end(self) -> None:
-        """Complete a body."""
         incoming = self._incoming
         if incoming is not None:
             incoming.is_complete = True
@@ -315,7 +314,6 @@ class HttpProtocol(asyncio.Protocol):
             self._feed_slices(data)
 
     def open_socket(self, call: HttpCall, head: Head) -> WebSocket:
-        """Replace HTTP by WebSocket on this connection."""
         socket = open_websocket(self.state, self.transport, call, head)
         self._active = None
         self.state.hand_over(self, socket)

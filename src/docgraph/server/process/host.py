@@ -258,7 +258,6 @@ def sending_metrics(prepared: LoadedConfiguration, instance: Instance) -> Iterat
 
 
 def _forget_lost_worker(event: Event) -> None:
-    """Drop the gauges of a worker that has ended."""
     if isinstance(event, WorkerLost):
         prometheus.forget_process(event.pid)
 

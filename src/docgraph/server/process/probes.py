@@ -126,7 +126,6 @@ class HealthState:
             self._turned.setdefault(number, now)
 
     def read_liveness(self) -> Health:
-        """Return whether any event loop turns."""
         self.check()
         if not self._turned:
             return Health(503, "no worker has started yet")

@@ -256,7 +256,6 @@ def _accepts(path: str) -> bool:
 
 @contextmanager
 def _locked(directory: str) -> Iterator[None]:
-    """Hold the lock of the directory."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         deadline = time.monotonic() + _PATIENCE

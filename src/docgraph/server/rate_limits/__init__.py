@@ -147,7 +147,6 @@ class _Refusals:
         self._due: dict[str, float] = {}
 
     def record(self, limit: str, reason: str, client: str, user: str) -> None:
-        """Record a rejected request."""
         emit(RequestLimited(limit, reason))
         untold = self._untold.get(limit, 0) + 1
         now = self._clock()
