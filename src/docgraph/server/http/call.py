@@ -89,6 +89,7 @@ class HttpCall:
     is_refused = False  # it exceeded the limit
     is_endless = False
     is_bounded = False  # the response is buffered for a slow client
+    id_lines: list[bytes]  # of the response: the request id, and what continues a trace
     trace: RequestTrace | None = None
     on_stream: Callable[[], None] | None = None  # called when the response is a stream
     on_stop: Callable[[], None] | None = None  # ends a stream cleanly when the server stops

@@ -148,7 +148,7 @@ class Exchanges:
         self.departures.call(call.abandon)
 
     async def _run(self, call: HttpCall) -> None:
-        id, trace = self._ids.trace(call.headers.raw)
+        id, call.id_lines = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
         call.exchange = exchange
         if tracing.sampler is not None:
@@ -160,7 +160,7 @@ class Exchanges:
             else:
                 call.error = flaw.code
                 answer = self._application.render_error(flaw, exchange)
-            await self._respond(answer, call, exchange, trace)
+            await self._respond(answer, call, exchange)
             patience = exchange.deadline.patience
             if patience is not None and patience.memory is not None and patience.memory.size:
                 await self._await_reader(call)
@@ -171,7 +171,7 @@ class Exchanges:
         except ConnectionError:
             call.is_aborted = True  # a WebSocket whose peer has disconnected
         except Exception as error:
-            await self._fail(error, call, exchange, trace)
+            await self._fail(error, call, exchange)
         finally:
             if call.has_place:  # the client may disconnect between the queue and the work
                 self._leave(call)
@@ -327,9 +327,7 @@ class Exchanges:
             call.has_place = False
             self._gate.leave()
 
-    async def _respond(
-        self, answer: Answer, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _respond(self, answer: Answer, call: HttpCall, exchange: Exchange) -> None:
         patience = exchange.deadline.patience
         is_being_built = isinstance(answer, Stream) and answer.is_bounded
         if patience is not None and patience.memory is not None and not is_being_built:
@@ -339,18 +337,16 @@ class Exchanges:
                 answer = await self._responder.encode(answer, exchange)
             if not call.wire.is_writable:
                 await call.wire.wait_writable()
-            call.send(*self._responder.render_body(answer, exchange, trace))
+            call.send(*self._responder.render_body(answer, exchange, call.id_lines))
         elif isinstance(answer, Stream):
-            await self._stream(answer, call, exchange, trace)
+            await self._stream(answer, call, exchange)
         elif isinstance(answer, Upgrade):
-            await self._open_socket(answer, call, exchange, trace)
+            await self._open_socket(answer, call, exchange)
         else:
-            await self._run_takeover(answer, call, exchange, trace)
+            await self._run_takeover(answer, call, exchange)
 
-    async def _stream(
-        self, answer: Stream, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
-        head, chunks = self._responder.render_stream(answer, exchange, trace)
+    async def _stream(self, answer: Stream, call: HttpCall, exchange: Exchange) -> None:
+        head, chunks = self._responder.render_stream(answer, exchange, call.id_lines)
         call.on_stop = answer.stop
         try:
             if exchange.request.method == "HEAD":
@@ -363,15 +359,13 @@ class Exchanges:
                 if close is not None:
                     await close()
 
-    async def _open_socket(
-        self, answer: Upgrade, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _open_socket(self, answer: Upgrade, call: HttpCall, exchange: Exchange) -> None:
         """Accept the WebSocket, and run its handler."""
         if not call.is_handshake:
             raise UpgradeRequired(
                 "this resource speaks WebSocket", headers=[("Upgrade", "websocket")]
             )
-        head = self._responder.render_common(answer, exchange, trace)
+        head = self._responder.render_common(answer, exchange, call.id_lines)
         socket = call.open_socket(head)
         try:
             await answer.handler(socket)
@@ -382,9 +376,7 @@ class Exchanges:
             raise
         await socket.close()
 
-    async def _run_takeover(
-        self, answer: Takeover, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _run_takeover(self, answer: Takeover, call: HttpCall, exchange: Exchange) -> None:
         if call.is_handshake:
             raise NotSupported("this resource does not speak WebSocket")
 
@@ -392,13 +384,11 @@ class Exchanges:
             call,
             exchange,
             lambda status, headers: self._responder.render_foreign(
-                status, headers, answer, exchange, trace
+                status, headers, answer, exchange, call.id_lines
             ),
         ).run(answer)
 
-    async def _fail(
-        self, error: Exception, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _fail(self, error: Exception, call: HttpCall, exchange: Exchange) -> None:
         """Emit an unexpected error under an id, and answer if nothing was sent yet."""
         if isinstance(error, MemoryError):
             error = explain_shortage()
@@ -407,7 +397,7 @@ class Exchanges:
         call.error = error.code
         if not call.status:
             body = self._application.render_error(error, exchange)
-            call.send(*self._responder.render_body(body, exchange, trace))
+            call.send(*self._responder.render_body(body, exchange, call.id_lines))
 
     def _finish(self, exchange: Exchange, call: HttpCall) -> None:
         request, account = exchange.request, exchange.account
