@@ -125,7 +125,6 @@ class Bindings(Protocol):
 
     def find(self, account: Account) -> list[tuple[str, list[str]]]:
         """Return each enabled login method, with the names that are bound."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,11 +83,9 @@ class RuleSource(Protocol):
 
     def find(self) -> RuleSet | None:
         """Return the current rules, unless they must be read; the usual case."""
-        ...
 
     async def load(self) -> RuleSet:
         """Return the rules, reading them if necessary; the same object until something changes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

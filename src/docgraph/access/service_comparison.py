@@ -58,7 +58,6 @@ class ServedApps(Protocol):
 
     async def list_served(self) -> Sequence[ServedApp]:
         """Return the definitions that are served."""
-        ...
 
 
 @dataclass

@@ -57,7 +57,6 @@ class GetDryRun(Protocol):
 
     async def decide_get(self, exchange: Exchange, path: str) -> tuple[str, Decision | None]:
         """Return the service of a plain GET and its decision; None: denied."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

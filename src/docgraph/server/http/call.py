@@ -51,12 +51,10 @@ class Wire(Protocol):
     @property
     def is_writable(self) -> bool:
         """Whether the peer reads as fast as we write."""
-        ...
 
     @property
     def state(self) -> CurrentDate:
         """What all connections share."""
-        ...
 
     def write(self, data: bytes) -> None:
         """Send; the transport buffers what the peer does not read."""
@@ -69,7 +67,6 @@ class Wire(Protocol):
 
     def open_socket(self, call: HttpCall, head: Head) -> OpenSocket:
         """Switch to WebSocket."""
-        ...
 
     def cut(self) -> None:
         """End the connection: a response on it is incomplete."""

@@ -70,22 +70,18 @@ class Application(Protocol):
 
     async def contact_database(self) -> str:
         """Wait until the first request can succeed; returns what is missing."""
-        ...
 
     async def shutdown(self) -> None:
         """Close everything; also called when `startup` failed."""
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Return whether this is a health check, which does not wait for other requests."""
-        ...
 
     def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
         """Return the response to a request that is rejected before its turn; never raises."""
-        ...
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Return the answer to one request."""
-        ...
 
 
 class Exchanges:

@@ -37,7 +37,6 @@ class BodySink(Protocol):
 
     def feed(self, data: bytes) -> bool:
         """Take the next part; return whether to pause."""
-        ...
 
 
 class RequestListener(Protocol):
@@ -47,11 +46,9 @@ class RequestListener(Protocol):
         self, head: RequestHead, headers: Headers, *, keep_alive: bool
     ) -> BodySink | None:
         """Receive a complete head; return what takes its body, None for one without."""
-        ...
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """Receive the handshake of a WebSocket; return whether it is accepted as one."""
-        ...
 
     def on_body_full(self) -> None:
         """Learn that no more of the body should be read until it is asked for."""
