@@ -130,8 +130,14 @@ class RuleBook:
         return RequestView(exchange, self._resolvers())
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
-        """Return the rules of callers with these roles, in evaluation order."""
-        sets = [await source.load() for source in self._sources]
+        """Return the rules of callers with these roles in evaluation order.
+
+        It is the same object until they change.
+        """
+        sets: list[RuleSet] = []
+        for source in self._sources:
+            rules = source.find()
+            sets.append(await source.load() if rules is None else rules)
         index = self.lists.get(roles)
         return index[1] if index is not None and index[0] == sets else self._index(roles, sets)
 
@@ -151,18 +157,7 @@ class RuleBook:
         return [ignored for source in self._sources for ignored in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
-        return await self._match(exchange, await self._find_current(exchange))
-
-    async def _find_current(self, exchange: Exchange) -> RuleIndex:
-        """Return the current rules of the caller; the same object until they change."""
-        account = exchange.account
-        roles = _ANONYMOUS if account is None else (*account.roles, *_EVERY_USER)
-        sets: list[RuleSet] = []
-        for source in self._sources:
-            rules = source.find()
-            sets.append(await source.load() if rules is None else rules)
-        index = self.lists.get(roles)
-        return index[1] if index is not None and index[0] == sets else self._index(roles, sets)
+        return await self._match(exchange, await self.find_rules(roles_of(exchange.account)))
 
     async def _match(self, exchange: Exchange, index: RuleIndex) -> Match | None:
         if not index.rules:
@@ -227,7 +222,9 @@ class RuleBook:
 
     async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
         """Return the decision of the authorizer that owns the source."""
-        index = await self._find_current(exchange)
+        account = exchange.account
+        roles = _ANONYMOUS if account is None else (*account.roles, *_EVERY_USER)
+        index = await self.find_rules(roles)
         match: Match | None = None
         if index.rules:
             # Two authorizers ask for the match, one after the other. That of the same rules, caller
