@@ -88,6 +88,9 @@ class CollectionNotifier(DataInterceptor):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
+        if self._is_news(resource, write):
             await self._news.announce()
         return result
+
+    def _is_news(self, resource: Resource, write: Write) -> bool:
+        return resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS

@@ -22,12 +22,10 @@ from docgraph.exchange import (
     ResourceType,
     Write,
     WriteKind,
-    WriteResult,
 )
 from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
-from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.news import CollectionNews
+from docgraph.rest.news import CollectionNotifier
 from docgraph.rest.schema_store import InvalidSchema, Schemas, Validator, identify
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations, Lane, run_blocking
@@ -95,24 +93,17 @@ def _prepare(document: Document, db: str) -> tuple[Document, Document]:
     return schema, to_stored({**written, **ours})
 
 
-class SchemaStoreNotifier(_OnSchemas):
+class SchemaStoreNotifier(CollectionNotifier):
     """Announces a written schema to every worker and instance."""
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"
     description: ClassVar[str] = "makes written JSON schemas known to all workers"
-    hears_uncertain: ClassVar[bool] = True
 
-    def __init__(
-        self, config: PluginConfig, store: Store, generations: Generations, graphql: Graphql
-    ) -> None:
-        self.config = config
-        self._news = CollectionNews(store, generations, graphql)
+    def resolve(self, resource: Resource) -> bool:
+        return resource.collection == SCHEMA_STORE
 
-    async def after_write(
-        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
-    ) -> WriteResult:
-        await self._news.announce()
-        return result
+    def _is_news(self, resource: Resource, write: Write) -> bool:
+        return True
 
 
 class SchemaStoreReader(_OnSchemas):
