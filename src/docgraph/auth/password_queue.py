@@ -96,7 +96,6 @@ class PasswordQueue:
             self._leave()
 
     def record(self, seconds: float) -> None:
-        """Record how long a password check took."""
         self._check_seconds += (seconds - self._check_seconds) * _WEIGHT
 
     def foresee(self, key: bytes, is_known: Callable[[bytes], bool]) -> float:

@@ -245,7 +245,6 @@ class RestCall:
         return None if collection is None else collection.id
 
     async def require_database(self) -> None:
-        """Reject with 404 if the database does not exist."""
         if not await self.context.catalog.has_database(self.db, self.exchange.deadline):
             raise NotFound(f"Db '{self.db}' does not exist")
 
@@ -283,7 +282,6 @@ class RestCall:
         return bool(accepted) and find_acceptance(accepted, CSV, (JSON,)).is_preferred
 
     def open_list(self) -> JsonList | CsvList:
-        """Return an empty list for the documents of a response."""
         if self.wants_csv:
             return CsvList(self._build_table(), MAX_BYTES, self.request.offload)
         return JsonList(

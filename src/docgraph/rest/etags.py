@@ -149,7 +149,6 @@ def new_etag() -> ObjectId:
 
 
 def etag_header(etag: ObjectId) -> tuple[str, str]:
-    """Return the header `ETag` of a written document."""
     return ("ETag", str(etag))
 
 

@@ -54,7 +54,6 @@ class CsvList:
 
     @property
     def receiver(self) -> Take:
-        """What receives the documents of a read."""
         return self.add
 
     async def find_last(self) -> Document:
@@ -209,7 +208,6 @@ class JsonList:
 
     @property
     def receiver(self) -> Take:
-        """What receives the documents of a read."""
         return self.add if self._program is None else RawTake(self.add)
 
     async def find_last(self) -> Document:

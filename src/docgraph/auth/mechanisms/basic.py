@@ -65,7 +65,6 @@ class BasicMechanism(AuthMechanism):
         return Accepted(account) if account is not None else Rejected("wrong-password")
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """Return the same challenge for every request."""
         return self._challenge
 
 

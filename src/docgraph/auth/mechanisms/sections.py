@@ -46,7 +46,6 @@ class BasicAuthMechanism(PluginConfig, frozen=True):
     realm: Annotated[Realm, "realm of the challenge"] = "docgraph"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """Check that the authenticator exists and is enabled."""
         yield from _check_authenticator(self, view)
 
 

@@ -42,7 +42,6 @@ class PropertyNames:
         ]
 
     def select(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the listed properties that an account has."""
         selected: dict[str, Any] = {}
         for path in self._paths:
             _copy(properties, selected, path)

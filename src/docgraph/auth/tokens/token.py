@@ -174,12 +174,10 @@ def find_token(exchange: Exchange) -> AuthToken | None:
 
 
 def record_cookie(exchange: Exchange) -> None:
-    """Record that the caller is authenticated by the cookie."""
     exchange.attributes[_BY_COOKIE] = True
 
 
 def is_by_cookie(exchange: Exchange) -> bool:
-    """Return whether the caller is authenticated by the cookie."""
     return _BY_COOKIE in exchange.attributes
 
 

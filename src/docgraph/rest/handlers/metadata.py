@@ -122,7 +122,6 @@ async def reject_existing(call: RestCall) -> None:
 async def put_metadata(
     call: RestCall, properties: Document, etag: ObjectId, condition: Condition | None
 ) -> None:
-    """Replace the metadata."""
     document = {"_id": _id_of(call), **to_stored(properties), ETAG: etag}
     filter: Document = {"_id": _id_of(call)}
     # Missing metadata has none of the requested etags.
@@ -194,7 +193,6 @@ async def claim_metadata(call: RestCall) -> None:
 
 
 async def forget_metadata(call: RestCall) -> None:
-    """Delete the metadata of a dropped collection."""
     await _write(call, Write(WriteKind.DELETE, filter={"_id": _id_of(call)}))
 
 
