@@ -67,12 +67,12 @@ def read_told(mongo_uri: str) -> Known:
         for sample in family.samples:
             known[sample.name] = known.get(sample.name, set()) | set(sample.labels)
     # A metric with labels has no series before its first event; its labels are those declared.
-    for name, (kind, labels, _) in METRICS.items():
+    for name, metric in METRICS.items():
         assert name in known, "the server does not tell it"
-        if kind.startswith("histogram"):
-            known.setdefault(f"{name}_bucket", {"le", *labels})
-        assert known[name] <= {*labels} or not known[name]
-        known[name] |= {*labels}
+        if metric.kind == "histogram":
+            known.setdefault(f"{name}_bucket", {"le", *metric.labels})
+        assert known[name] <= {*metric.labels} or not known[name]
+        known[name] |= {*metric.labels}
     return known
 
 
@@ -124,7 +124,7 @@ def test_the_names_in_legends_and_summaries_are_labels_of_their_queries() -> Non
             label for labels in GROUPED.findall(rule["expr"]) for label in labels.split(", ")
         }
         metrics = {name for name, _ in METRIC.findall(rule["expr"])}
-        own = {label for name in metrics if name in METRICS for label in METRICS[name][1]}
+        own = {label for name in metrics if name in METRICS for label in METRICS[name].labels}
         assert wanted <= (grouped or own | SCRAPED), rule["alert"]
 
 

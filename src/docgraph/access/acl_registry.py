@@ -87,7 +87,6 @@ class ACLRegistryProvider(Provider):
         self._registry = ACLRegistry()
 
     def get(self) -> ACLRegistry:
-        """Return the same registry for every plugin."""
         return self._registry
 
 
@@ -103,7 +102,6 @@ class ACLRegistryVetoer(Authorizer):
         self.demands_by = acl_registry.requirements
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Deny the request when a veto predicate is true."""
         veto = await _find(self.decides_by, exchange.request, "veto", on_failure=True)
         if veto is None:
             return _PASSED
@@ -126,7 +124,6 @@ class ACLRegistryAllower(Authorizer):
         self.decides_by = acl_registry.allows
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Approve the request when an allow predicate is true."""
         allow = await _find(self.decides_by, exchange.request, "allow", on_failure=False)
         if allow is None:
             return _NOT_ALLOWED

@@ -84,7 +84,6 @@ class DefinitionLimits(DataInterceptor):
         self._dry_run = imagined_requests
 
     async def provision(self) -> None:
-        """Pass the root role to the guard of the store."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer):
             self._store.guard.trust(authorizer.config.root_role)

@@ -263,7 +263,6 @@ class FullAuthorizer(Authorizer):
         self._authentication_required = config.authentication_required
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Approve the request."""
         return _APPROVED
 
     def requires_authentication(self, exchange: Exchange) -> bool:

@@ -191,5 +191,4 @@ class DryRunProvider(Provider):
         self._dry_run = RequestDryRun(registry, configuration)
 
     def get(self) -> RequestDryRun:
-        """Return the same object for every plugin."""
         return self._dry_run

@@ -36,11 +36,9 @@ class _Enforcing(DataInterceptor):
     security: ClassVar[bool] = True
 
     def resolve(self, resource: Resource) -> bool:
-        """Return whether the resource contains documents."""
         return resource.db is not None and resource.collection is not None
 
     def find_permission(self, exchange: Exchange | None, resource: Resource) -> Permission | None:
-        """Return the permission if it concerns this collection."""
         permission = exchange.permission if exchange is not None else None
         if permission is None or resource.db is None or resource.collection is None:
             return None
@@ -102,7 +100,6 @@ class WriteFilter(_Enforcing):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Return the write with the filter of the permission added."""
         permission = self.find_permission(exchange, resource)
         if permission is None:
             return write
@@ -132,7 +129,6 @@ class RequestMerger(_Enforcing):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Return the write with the values of the permission."""
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.merge_request:
             return write
@@ -148,14 +144,12 @@ class ResponseProjector(_Enforcing):
     priority: ClassVar[int] = 900
 
     def changes_read(self, exchange: Exchange | None, resource: Resource) -> bool:
-        """Return whether the permission hides properties."""
         permission = self.find_permission(exchange, resource)
         return permission is not None and bool(permission.project_response)
 
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
-        """Return the documents as the permission shows them."""
         permission = self.find_permission(exchange, resource)
         if permission is None or not permission.project_response:
             return documents

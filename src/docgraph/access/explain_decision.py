@@ -85,11 +85,9 @@ class Explanation:
 
     @property
     def is_allowed(self) -> bool:
-        """Whether the request may proceed."""
         return self.status == HTTPStatus.OK
 
     def to_document(self) -> dict[str, Any]:
-        """Return the explanation as a document, for JSON."""
         return {
             "user": self.caller.name if self.caller else None,
             "roles": list(roles_of(self.caller)),
@@ -127,7 +125,6 @@ class Bindings(Protocol):
 
     def find(self, account: Account) -> list[tuple[str, list[str]]]:
         """Return each enabled login method, with the names that are bound."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +137,6 @@ class Explainer:
     _bindings: Bindings | None = None
 
     async def explain(self, question: ExplainedRequest) -> Explanation:
-        """Explain the decision on such a request."""
         caller = await self.find_caller(question)
         exchange = self._dry_run.enter(Exchange(_build_request(question), "explain"), caller)
         authorization = self._dry_run.authorization

@@ -85,11 +85,9 @@ class DbAclAuthorizer(Authorizer):
         acl_rules.lists.size = config.cache_size
 
     async def provision(self) -> None:
-        """Add the rules of the database to the rule book."""
         self._book.add(self)
 
     async def close(self) -> None:
-        """Stop reading the rules."""
         await self._cache.close()
 
     async def decide(self, exchange: Exchange) -> Decision:
@@ -214,7 +212,6 @@ class AclWatcher(Initializer):
         self.versions: VersionFollower | None = None
 
     async def provision(self) -> None:
-        """Find the authorizer that caches rules, if there is one."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer) and authorizer.config.cache_enabled:
             config = authorizer.config
@@ -225,13 +222,11 @@ class AclWatcher(Initializer):
             )
 
     async def initialize(self) -> None:
-        """Start the watch if there are rules to update."""
         if self.follower is not None and self.versions is not None:
             self._tasks.start(self.name, self.follower.run)
             self._tasks.start(f"{self.name}-version", self.versions.run)
 
     async def close(self) -> None:
-        """Stop the watch."""
         if self.versions is not None:
             await self.versions.close()
 
@@ -289,7 +284,6 @@ class FileAclAuthorizer(Authorizer):
         self._book.add(self)
 
     def find(self) -> RuleSet:
-        """Return the rules of the file."""
         return self._rules
 
     async def load(self) -> RuleSet:
@@ -297,7 +291,6 @@ class FileAclAuthorizer(Authorizer):
         return self._rules
 
     async def decide(self, exchange: Exchange) -> Decision:
-        """Approve when the deciding rule is one of the file."""
         return await self._book.decide(exchange, RuleOrigin.FILE, self.name)
 
     def requires_authentication(self, exchange: Exchange) -> bool:

@@ -54,7 +54,6 @@ class RulesCheck(Initializer):
         self._comparison = Comparison(graphql, mongo, store, acl_rules, registry, apps)
 
     async def initialize(self) -> None:
-        """Warn about each such rule."""
         rules = await self._book.find_all()
         for passed in islice(find_passed_filters(rules), _MAX_WARNINGS):
             emit(passed)
@@ -89,7 +88,6 @@ class Tie:
     others: Sequence[Rule]
 
     def describe(self) -> Flaw:
-        """Return the tie as a finding about the rule."""
         names = ", ".join(_name_some(self.others))
         what = f"is that of {names}, which can match the same requests with another effect"
         return Flaw(

@@ -36,7 +36,6 @@ class _OnRules(DataInterceptor):
         self._place: tuple[str, str] | None = None
 
     async def provision(self) -> None:
-        """Find the collection of rules."""
         authorizer = self._registry.find(AUTHORIZER)
         if isinstance(authorizer, DbAclAuthorizer):
             self._place = (authorizer.config.acl_db, authorizer.config.acl_collection)
@@ -127,7 +126,6 @@ class PermissionNotifier(_OnRules):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """Return the result unchanged."""
         self._generations.bump("rules")
         if self._place is not None:
             await Versions(self._store, *self._place).announce()

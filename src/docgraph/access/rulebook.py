@@ -83,11 +83,9 @@ class RuleSource(Protocol):
 
     def find(self) -> RuleSet | None:
         """Return the current rules, unless they must be read; the usual case."""
-        ...
 
     async def load(self) -> RuleSet:
         """Return the rules, reading them if necessary; the same object until something changes."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,6 @@ class RuleBook:
         self.lists: LruDict[tuple[str, ...], tuple[list[RuleSet], RuleIndex]] = LruDict(_KEPT_LISTS)
 
     def add(self, source: RuleSource) -> None:
-        """Add the rules of this source."""
         self._sources.append(source)
 
     def rank(self, rule: Rule, roles: tuple[str, ...]) -> tuple[Any, ...]:
@@ -130,12 +127,17 @@ class RuleBook:
         return self._knowledge()
 
     def view(self, exchange: Exchange) -> RequestView:
-        """Return the request as predicates see it."""
         return RequestView(exchange, self._resolvers())
 
     async def find_rules(self, roles: tuple[str, ...]) -> RuleIndex:
-        """Return the rules of callers with these roles, in evaluation order."""
-        sets = [await source.load() for source in self._sources]
+        """Return the rules of callers with these roles in evaluation order.
+
+        It is the same object until they change.
+        """
+        sets: list[RuleSet] = []
+        for source in self._sources:
+            rules = source.find()
+            sets.append(await source.load() if rules is None else rules)
         index = self.lists.get(roles)
         return index[1] if index is not None and index[0] == sets else self._index(roles, sets)
 
@@ -148,7 +150,6 @@ class RuleBook:
         return index
 
     async def find_all(self) -> list[Rule]:
-        """Return the rules of all sources."""
         return [rule for source in self._sources for rule in (await source.load()).rules]
 
     async def find_ignored(self) -> list[Ignored]:
@@ -156,19 +157,7 @@ class RuleBook:
         return [ignored for source in self._sources for ignored in (await source.load()).ignored]
 
     async def match(self, exchange: Exchange) -> Match | None:
-        """Return the first rule that matches, or None."""
-        return await self._match(exchange, await self._find_current(exchange))
-
-    async def _find_current(self, exchange: Exchange) -> RuleIndex:
-        """Return the current rules of the caller; the same object until they change."""
-        account = exchange.account
-        roles = _ANONYMOUS if account is None else (*account.roles, *_EVERY_USER)
-        sets: list[RuleSet] = []
-        for source in self._sources:
-            rules = source.find()
-            sets.append(await source.load() if rules is None else rules)
-        index = self.lists.get(roles)
-        return index[1] if index is not None and index[0] == sets else self._index(roles, sets)
+        return await self._match(exchange, await self.find_rules(roles_of(exchange.account)))
 
     async def _match(self, exchange: Exchange, index: RuleIndex) -> Match | None:
         if not index.rules:
@@ -233,7 +222,9 @@ class RuleBook:
 
     async def decide(self, exchange: Exchange, source: RuleOrigin, authorizer: str) -> Decision:
         """Return the decision of the authorizer that owns the source."""
-        index = await self._find_current(exchange)
+        account = exchange.account
+        roles = _ANONYMOUS if account is None else (*account.roles, *_EVERY_USER)
+        index = await self.find_rules(roles)
         match: Match | None = None
         if index.rules:
             # Two authorizers ask for the match, one after the other. That of the same rules, caller
@@ -274,7 +265,6 @@ class RuleBookProvider(Provider):
         self._book = RuleBook(self._know, self._find_resolvers, acl)
 
     def get(self) -> RuleBook:
-        """Return the same rule book for every plugin."""
         return self._book
 
     def _know(self) -> Knowledge:

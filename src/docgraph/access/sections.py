@@ -17,18 +17,14 @@ class Acl(Section, frozen=True):
     section_name: ClassVar[str] = "acl"
     first_role_wins: Annotated[
         bool,
-        Meta(
-            description="the first role of the caller that has a matching rule decides, and "
-            "priorities are compared within a role only; for moved installations"
-        ),
+        "the first role of the caller that has a matching rule decides, and priorities are "
+        "compared within a role only; for moved installations",
     ] = False
     order: Annotated[
         Literal["merged", "file-first"],
-        Meta(
-            description="`merged`: the rules of file and database are one list; `file-first`: "
-            "rules of the file for roles of the caller decide before all of the database and the "
-            "root role; for moved installations"
-        ),
+        "`merged`: the rules of file and database are one list; `file-first`: rules of the file "
+        "for roles of the caller decide before all of the database and the root role; for moved "
+        "installations",
     ] = "merged"
 
 
@@ -36,22 +32,18 @@ class DbAclAuthorizer(PluginConfig, frozen=True):
     """Allows by permission documents in the database."""
 
     section_name: ClassVar[str] = "dbAclAuthorizer"
-    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = True
-    acl_db: Annotated[Name, Meta(description="database of the permissions")] = "docgraph"
-    acl_collection: Annotated[Name, Meta(description="collection of the permissions")] = "acl"
-    root_role: Annotated[
-        Name | None, Meta(description="role that may do everything; null for none")
-    ] = "admin"
-    cache_enabled: Annotated[bool, Meta(description="keep permissions in memory")] = True
-    cache_size: Annotated[
-        int, Meta(description="roles whose permissions are kept", ge=1, le=1_000_000)
-    ] = 1000
+    enabled: Annotated[bool, "whether the authorizer is on"] = True
+    acl_db: Annotated[Name, "database of the permissions"] = "docgraph"
+    acl_collection: Annotated[Name, "collection of the permissions"] = "acl"
+    root_role: Annotated[Name | None, "role that may do everything; null for none"] = "admin"
+    cache_enabled: Annotated[bool, "keep permissions in memory"] = True
+    cache_size: Annotated[int, Meta(ge=1, le=1_000_000), "roles whose permissions are kept"] = 1000
     cache_ttl: Annotated[
-        int, Meta(description="time that permissions are kept, in ms", ge=1, le=86_400_000)
+        int, Meta(ge=1, le=86_400_000), "time that permissions are kept, in ms"
     ] = 5000
     cache_expire_policy: Annotated[
         Literal["AFTER_WRITE", "AFTER_READ"],
-        Meta(description="whether the time counts from the fetch or from the last use"),
+        "whether the time counts from the fetch or from the last use",
     ] = "AFTER_WRITE"
 
 
@@ -59,14 +51,12 @@ class FileAclAuthorizer(PluginConfig, frozen=True):
     """Allows by permissions in a file or in the configuration itself."""
 
     section_name: ClassVar[str] = "fileAclAuthorizer"
-    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
+    enabled: Annotated[bool, "whether the authorizer is on"] = False
     conf_file: Annotated[
-        ConfigurationPath | None,
-        Meta(description="YAML file with a list `permissions`; wins over `permissions`"),
+        ConfigurationPath | None, "YAML file with a list `permissions`; wins over `permissions`"
     ] = None
     permissions: Annotated[
-        tuple[dict[str, Any], ...],
-        Meta(description="permissions with `predicate`, `roles`, `priority` and `mongo`"),
+        tuple[dict[str, Any], ...], "permissions with `predicate`, `roles`, `priority` and `mongo`"
     ] = ()
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -84,27 +74,19 @@ class FullAuthorizer(PluginConfig, frozen=True):
     """Allows everything."""
 
     section_name: ClassVar[str] = "fullAuthorizer"
-    enabled: Annotated[bool, Meta(description="whether the authorizer is on")] = False
-    authentication_required: Annotated[
-        bool, Meta(description="whether callers have to be known")
-    ] = True
+    enabled: Annotated[bool, "whether the authorizer is on"] = False
+    authentication_required: Annotated[bool, "whether callers have to be known"] = True
 
 
 class OriginVetoer(PluginConfig, frozen=True):
     """Denies requests of pages that are not on a list."""
 
     section_name: ClassVar[str] = "originVetoer"
-    enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = False
-    whitelist: Annotated[tuple[str, ...], Meta(description="origins that pass")] = ()
-    whitelist_patterns: Annotated[
-        tuple[str, ...], Meta(description="the same; `*` matches any text")
-    ] = ()
-    ignore_paths: Annotated[
-        tuple[str, ...], Meta(description="path templates that are not looked at")
-    ] = ()
-    allow_missing_origin: Annotated[
-        bool, Meta(description="whether requests without `Origin` pass")
-    ] = True
+    enabled: Annotated[bool, "whether the vetoer is on"] = False
+    whitelist: Annotated[tuple[str, ...], "origins that pass"] = ()
+    whitelist_patterns: Annotated[tuple[str, ...], "the same; `*` matches any text"] = ()
+    ignore_paths: Annotated[tuple[str, ...], "path templates that are not looked at"] = ()
+    allow_missing_origin: Annotated[bool, "whether requests without `Origin` pass"] = True
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Check that each ignored path is a template."""
@@ -121,14 +103,12 @@ class FilterOperatorsBlacklist(PluginConfig, frozen=True):
     """Denies REST requests whose filter uses one of these operators."""
 
     section_name: ClassVar[str] = "filterOperatorsBlacklist"
-    enabled: Annotated[bool, Meta(description="whether the vetoer is on")] = True
-    blacklist: Annotated[tuple[Operator, ...], Meta(description="operators that are refused")] = (
-        "$where",
-    )
+    enabled: Annotated[bool, "whether the vetoer is on"] = True
+    blacklist: Annotated[tuple[Operator, ...], "operators that are refused"] = ("$where",)
 
 
 class RootRoleGuard(PluginConfig, frozen=True):
     """Rejects writes that would give a user the root role, or the writer new roles."""
 
     section_name: ClassVar[str] = "rootRoleGuard"
-    enabled: Annotated[bool, Meta(description="whether the guard is on")] = True
+    enabled: Annotated[bool, "whether the guard is on"] = True

@@ -37,12 +37,7 @@ from docgraph.store.views import RefusedView
 _READ_MS: Final = 10_000
 
 _READ: Final = frozenset(
-    {
-        ResourceType.COLLECTION,
-        ResourceType.DOCUMENT,
-        ResourceType.SIZE,
-        ResourceType.AGGREGATION,
-    }
+    {ResourceType.COLLECTION, ResourceType.DOCUMENT, ResourceType.SIZE, ResourceType.AGGREGATION}
 )
 
 
@@ -63,7 +58,6 @@ class ServedApps(Protocol):
 
     async def list_served(self) -> Sequence[ServedApp]:
         """Return the definitions that are served."""
-        ...
 
 
 @dataclass

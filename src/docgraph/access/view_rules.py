@@ -42,7 +42,6 @@ class ViewWarning(NamedTuple):
     apps: tuple[Segments, ...] = ()
 
     def describe(self) -> Flaw:
-        """Return it as a finding about the rule."""
         if self.other is None:
             return Flaw(
                 "mongo.readFilters",
@@ -147,10 +146,7 @@ class _Survey:
         for other in self.filtering:
             if other.conditions.read_filter is None or not rule.roles & other.roles:
                 continue
-            source = next(
-                (name for name in sorted(sources) if self._reaches(other, name)),
-                None,
-            )
+            source = next((name for name in sorted(sources) if self._reaches(other, name)), None)
             if source is not None:
                 yield ViewWarning(rule, view, source, other, apps)
                 return

@@ -21,7 +21,6 @@ class BodyClock:
 
     @property
     def is_held(self) -> bool:
-        """Whether the body is paused."""
         return self._held_at is not None
 
     def start(self, now: float) -> None:

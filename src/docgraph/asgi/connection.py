@@ -140,11 +140,9 @@ class AsgiConnection:
 
     @property
     def is_writable(self) -> bool:
-        """Whether the server accepts more at the moment."""
         return self.output.is_writable
 
     async def wait_writable(self) -> None:
-        """Wait until the server has accepted most of the response."""
         await self.output.wait_writable()
 
     def begin(self, head: Head, *, is_last: bool) -> None:
@@ -176,7 +174,6 @@ class AsgiConnection:
             self.state.unread.enter(self)
 
     def on_response_complete(self, call: HttpCall) -> None:
-        """Complete the response."""
         self._complete()
 
     def _complete(self) -> None:
@@ -190,7 +187,6 @@ class AsgiConnection:
         self.output.complete()
 
     def open_socket(self, call: HttpCall, head: Head) -> AsgiSocket:
-        """Accept the handshake of a WebSocket."""
         headers = _read_lines(head)
         chosen = [value.decode() for name, value in headers if name == b"sec-websocket-protocol"]
         self.output.put(
@@ -251,7 +247,6 @@ class AsgiConnection:
         return False
 
     def await_body(self, incoming: IncomingBody) -> None:
-        """Start the timeout of the body, which the application waits for."""
         self._clock.start(self._loop.time())
         incoming.expects_continue = False  # the server sends it when the body is received
         if not self._clock.is_held:
@@ -259,12 +254,10 @@ class AsgiConnection:
         self._listen()
 
     def hold_body(self, incoming: IncomingBody) -> None:
-        """Pause the body and its timeout: too many bodies are being received."""
         self._clock.hold(self._loop.time())
         self._room.clear()
 
     def go_on_with_body(self, incoming: IncomingBody) -> None:
-        """Resume receiving the body."""
         self._clock.resume(self._loop.time())
         self._room.set()
 

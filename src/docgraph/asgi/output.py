@@ -77,7 +77,6 @@ class Output:
             await self._wait()
 
     async def close(self) -> None:
-        """End the task."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait((self._task,))

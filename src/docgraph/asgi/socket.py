@@ -38,7 +38,6 @@ class AsgiSocket:
         self._is_over = False
 
     async def send(self, message: str | SharedMessages) -> None:
-        """Send one text message, or several that are prepared."""
         await self._output.wait_writable()
         if self._is_over:
             raise ConnectionResetError("the WebSocket is closed")
@@ -48,7 +47,6 @@ class AsgiSocket:
             self.offer(message)
 
     def offer(self, message: SharedMessages) -> bool:
-        """Send the messages if that needs no waiting; return whether they are sent."""
         if self._is_over or not self._output.is_writable:
             return False
         for content in message.contents:
@@ -56,7 +54,6 @@ class AsgiSocket:
         return True
 
     async def receive(self) -> str | bytes | None:
-        """Return the next message, or None when the peer has disconnected."""
         while not self._messages:
             if self._is_over:
                 return None
@@ -68,17 +65,14 @@ class AsgiSocket:
         return message
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
-        """Close the socket with a code, after what was sent."""
         if not self._is_over:
             self._output.put({"type": "websocket.close", "code": code, "reason": reason})
             self._end()
 
     async def fail(self) -> None:
-        """Close the WebSocket because the service failed."""
         await self.close(INTERNAL_ERROR, "internal error")
 
     def hear(self, message: AsgiMessage) -> None:
-        """Take a message of the peer."""
         data = message.get("text")
         if data is None:
             data = message.get("bytes") or b""

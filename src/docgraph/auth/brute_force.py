@@ -88,7 +88,6 @@ class Attempts:
             window.hit(f"no guess {pair}")
 
     def add_failure(self, address: str) -> None:
-        """Count a failure of an address."""
         if self._is_open:
             self._counters.hit(f"address {address}")
 
@@ -99,7 +98,6 @@ class Attempts:
             window.reset(f"no guess {pair}")
 
     def close(self) -> None:
-        """Release the memory."""
         if self._is_open:
             self._is_open = False
             for window in self._windows:
@@ -198,7 +196,6 @@ class LoginGuard(Interceptor):
         self._is_open = False
 
     async def provision(self) -> None:
-        """Open the counters of the instance."""
         self._attempts = Attempts(
             self._instance.open_counters(self._seconds),
             self._instance.open_counters(self._long_seconds, SLOW_LOGINS),
@@ -210,7 +207,6 @@ class LoginGuard(Interceptor):
         self._registry.require(_COMPANIONS, NAME)
 
     async def close(self) -> None:
-        """Close the counters."""
         if self._is_open:
             self._attempts.close()
 
@@ -347,11 +343,9 @@ class _AttemptReporter(Interceptor):
         self._guard: LoginGuard | None = None
 
     async def provision(self) -> None:
-        """Find the guard."""
         self._guard = cast("LoginGuard | None", self._registry.find(NAME))
 
     async def handle(self, exchange: Exchange) -> Answer | None:
-        """Report the result; the request is unchanged."""
         if self._guard is not None:
             self._guard.record_result(exchange)
         return None

@@ -256,7 +256,6 @@ class AuthenticationInfo:
     nextnonce: str | None = None
 
     def render(self) -> str:
-        """Return the value of `Authentication-Info`."""
         following = f", nextnonce={_quote(self.nextnonce)}" if self.nextnonce else ""
         return (
             f"rspauth={_quote(self.rspauth)}, cnonce={_escape(self.cnonce)}, "
@@ -300,7 +299,6 @@ def _skip_separator(text: str, position: int) -> int:
 
 
 def _recode(value: str) -> str:
-    """Decode as UTF-8 a text that was decoded as latin-1."""
     try:
         return value.encode("latin-1").decode()
     except ValueError:

@@ -96,7 +96,6 @@ class PasswordQueue:
             self._leave()
 
     def record(self, seconds: float) -> None:
-        """Record how long a password check took."""
         self._check_seconds += (seconds - self._check_seconds) * _WEIGHT
 
     def foresee(self, key: bytes, is_known: Callable[[bytes], bool]) -> float:
@@ -144,7 +143,6 @@ class PasswordQueue:
         last.turn.set_exception(reject_login(self._foresee(len(self._heap))))
 
     def _leave(self) -> None:
-        """Begin the next check."""
         while self._heap:
             following = heapq.heappop(self._heap)
             self._tag = following.tag

@@ -15,7 +15,7 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
@@ -142,7 +142,6 @@ class BcryptPasswords:
         return is_known
 
     async def close(self) -> None:
-        """Stop the checks in progress."""
         await self._verified.close()
         if self._results is not None:
             self._results.close()
@@ -233,7 +232,6 @@ class PlainPasswords:
     """Passwords stored as plain text."""
 
     async def prepare(self, password: str) -> str:
-        """Return the password itself."""
         _check_new(password)
         return password
 
@@ -245,11 +243,9 @@ class PlainPasswords:
         """Do nothing: all checks cost the same."""
 
     def is_outdated(self, stored: str) -> bool:
-        """Return False: there is no cost."""
         return False
 
     async def rehash(self, user: str, password: str) -> str:
-        """Return the password itself."""
         return password
 
     async def close(self) -> None:
@@ -305,14 +301,17 @@ def are_equal(given: str, stored: str | None) -> bool:
     return hmac.compare_digest(left, right) and bool(expected) and bool(given)
 
 
+DIGEST_HASHES: Final[Mapping[str, Callable[[bytes], Any]]] = {
+    # Old clients support nothing but MD5; its use is limited to them.
+    "MD5": partial(hashlib.md5, usedforsecurity=False),
+    "SHA-256": hashlib.sha256,
+}
+
+
 def build_ha1(algorithm: str, user: str, realm: str, password: str) -> str:
     """Return the HA1 of a password for digest authentication (RFC 7616 3.4.2), in hex."""
-    text = f"{user}:{realm}:{password}".encode()
-    if algorithm == "MD5":
-        return hashlib.md5(text, usedforsecurity=False).hexdigest()  # required by the protocol
-    if algorithm == "SHA-256":
-        return hashlib.sha256(text).hexdigest()
-    raise ValueError(f"not an algorithm of digest authentication: {algorithm}")
+    ha1: str = DIGEST_HASHES[algorithm](f"{user}:{realm}:{password}".encode()).hexdigest()
+    return ha1
 
 
 def encode_text(text: str) -> bytes | None:

@@ -55,7 +55,6 @@ class AppSessions:
     registry: PluginRegistry
 
     def is_root(self, exchange: Exchange) -> bool:
-        """Return whether the caller has the root role."""
         return self.store.guard.is_trusted(exchange.account)
 
     def find_path(self, mongo: Mongo, db: str, collection: str) -> str | None:
@@ -106,7 +105,6 @@ class AppSessions:
     async def authorize(
         self, outer: Exchange, app: App, account: Account | None
     ) -> Decision | None:
-        """Return the decision about a query of this caller."""
         uri = app.definition.uri
         authorized = await self.access.authorize(outer, uri, account, quietly=True)
         return None if authorized is None else authorized[1]

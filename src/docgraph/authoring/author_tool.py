@@ -74,7 +74,6 @@ class ToolAccess:
 
     @property
     def store(self) -> Store:
-        """The database."""
         return self.sessions.store
 
     async def run(self, work: Callable[[], T]) -> T:
@@ -82,7 +81,6 @@ class ToolAccess:
         return await run_blocking(self.lane, work)
 
     def is_root(self, exchange: Exchange) -> bool:
-        """Return whether the caller has the root role."""
         return self.sessions.is_root(exchange)
 
     def may_explain(self, exchange: Exchange) -> bool:
@@ -95,7 +93,6 @@ class ToolAccess:
         return self.sessions.limits is not None
 
     async def may_read(self, exchange: Exchange, place: CollectionName) -> bool:
-        """Return whether the caller may read the whole collection."""
         if self.is_root(exchange):
             return True
         limits = self.sessions.limits
@@ -135,7 +132,6 @@ class ToolAccess:
         return None if decision is None else decision.allowed
 
     async def find_row_filters(self, places: Iterable[CollectionName]) -> list[RowFilter]:
-        """Return the row filters of rules on these collections."""
         return list(find_row_filters(await self.rules.find_all(), places, self.mongo))
 
     def find_path(self, place: CollectionName) -> str | None:

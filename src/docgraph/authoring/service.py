@@ -113,7 +113,6 @@ class ToolsService(Service):
         self.tools = (*_BEFORE, *added, *_AFTER)
 
     def parse(self, exchange: Exchange) -> ToolRequest:
-        """Return which tool is requested."""
         tool = self._find_tool(exchange)
         if tool not in self.tools:
             tools = ", ".join(self.tools)
@@ -135,7 +134,6 @@ class ToolsService(Service):
         return min((limit for limit in limits if limit > 0), default=0)
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Run the tool."""
         parsed = exchange.parsed
         assert isinstance(parsed, ToolRequest)  # noqa: S101 - `parse` made it
         toolset = self.toolset or await self._load_toolset()

@@ -88,7 +88,6 @@ class Toolset:
             self._answers[name] = (tool.members, tool.answer)
 
     async def run(self, tool: str, exchange: Exchange) -> Answer:
-        """Run the tool of this name."""
         if tool not in _FOR_BOUND and self._sessions.access.graphql.is_bound(exchange.account):
             raise OperationsOnly
         members, run = self._answers[tool]

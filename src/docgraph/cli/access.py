@@ -113,7 +113,6 @@ def matrix(sources: ConfigSources, users: tuple[str, ...], as_json: bool) -> Non
 
 
 async def _apps(app: Docgraph, settings: Graphql) -> Any:
-    """Return every app that can be served."""
     apps = app.plugins.values["gql-app-definition-cache"]
     documents = await app.store.reads.find(
         settings.db,
@@ -233,7 +232,6 @@ def _render_conditions(explanation: Explanation) -> Iterator[str]:
 
 
 def _run(sources: ConfigSources, work: Callable[[Docgraph], Awaitable[_T]]) -> _T:
-    """Run work with the plugins and the database of the configuration."""
     from docgraph.cli.application import work_on
 
     return work_on(prepare_sources(sources), work)

@@ -65,11 +65,9 @@ class Adviser(Protocol):
 
 
 def load_adviser() -> Adviser:
-    """Return the adviser; raise `MissingPackage` if none is installed."""
     adviser: Adviser = load_part(ADVISERS, _NAME)()
     return adviser
 
 
 def find_adviser() -> Adviser | None:
-    """Return the adviser, if one is installed."""
     return None if find_part(ADVISERS, _NAME) is None else load_adviser()

@@ -90,12 +90,10 @@ def _copy(example: Path, target: Path) -> None:
 
 
 def _find_app(example: Path) -> Path | None:
-    """Return the path of the definition, if the example has one."""
     return next((example / name for name in _APPS if (example / name).exists()), None)
 
 
 def _load(sources: ConfigSources, example: Path) -> None:
-    """Load the documents of the example, or those of the demo, and apply the app."""
     from docgraph.cli.application import work_on
     from docgraph.cli.apps import apply_paths
     from docgraph.cli.demo import DB, load_blog_data, load_documents
@@ -120,7 +118,6 @@ def _load(sources: ConfigSources, example: Path) -> None:
 
 
 def _read_documents(directory: Path) -> dict[str, list[Document]]:
-    """Return the documents of each file by the name of their collection."""
     from docgraph.codec import decode
 
     return {file.stem: decode(file.read_bytes()) for file in sorted(directory.glob("*.json"))}

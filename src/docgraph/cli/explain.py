@@ -93,7 +93,6 @@ def explain(  # noqa: PLR0913 - the options
 
 
 async def _placing_mistakes(running: Awaitable[_T]) -> _T:
-    """Report every mistake of the query with its position."""
     from docgraph.graphql.errors import OperationRefused
 
     try:
@@ -163,7 +162,6 @@ class CommandVerdict:
     advice: str = ""
 
     def describe(self) -> str:
-        """Return the figures in a line."""
         sent, took = self.sent, self.sent.execution
         index = ", ".join(took.plan.indexes) or "no index"
         return (
@@ -173,7 +171,6 @@ class CommandVerdict:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the verdict for JSON."""
         sent = self.sent
         content = {
             "field": sent.field,

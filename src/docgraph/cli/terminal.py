@@ -52,7 +52,6 @@ def print_table(
 
 
 def print_json(content: Any) -> None:
-    """Print a value as indented JSON."""
     import orjson
 
     click.echo(orjson.dumps(content, option=orjson.OPT_INDENT_2).decode())
@@ -152,7 +151,6 @@ class ProgressLine:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
 
     def end(self) -> None:
-        """Remove the line."""
         if self._is_shown:
             click.echo("\r\x1b[K", nl=False, err=True)
 

@@ -281,7 +281,6 @@ class _Users:
 
 
 def _run(sources: ConfigSources, work: Callable[[_Users], Awaitable[_T]]) -> _T:
-    """Run work with the users of the configured database."""
     from docgraph.auth.authenticators.db_users import REALM
     from docgraph.cli.application import work_on
 
@@ -337,8 +336,7 @@ def _describe(roles: tuple[str, ...]) -> str:
 
 def _exists(user: str) -> StartupError:
     return StartupError(
-        f"there is a user {user!r} already",
-        hint="`docgraph users passwd` sets another password",
+        f"there is a user {user!r} already", hint="`docgraph users passwd` sets another password"
     )
 
 

@@ -59,7 +59,6 @@ def merge(base: ConfigNode, over: ConfigNode) -> ConfigNode:
 
 
 def to_plain(node: ConfigNode) -> Any:
-    """Convert the value to plain Python objects."""
     if isinstance(node.value, Mapping):
         return {name: to_plain(child) for name, child in node.value.items()}
     if isinstance(node.value, tuple):

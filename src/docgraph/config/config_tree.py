@@ -63,7 +63,6 @@ class ConfigTree:
         return _step_into(self.root, name)
 
     def to_plain(self) -> Any:
-        """Convert all values to plain Python objects."""
         return to_plain(self.root)
 
 
@@ -178,7 +177,6 @@ def _split(text: str, *, lines: bool) -> Iterator[tuple[int, str]]:
 def read_entry(
     entry: OverrideText, resolve: ResolveScalar = resolve_scalar
 ) -> tuple[Override | None, tuple[Problem, ...]]:
-    """Parse the value of an entry."""
     parsed = parse_yaml(
         entry.value, lambda line, column: entry.origin, at=entry.path, resolve=resolve
     )

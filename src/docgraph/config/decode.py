@@ -34,7 +34,6 @@ class Decoded:
     directory: Path  # of the configuration file, else the working directory
 
     def get(self, section: type[S]) -> S:
-        """Return the section of a type."""
         for value in self.sections.values():
             if type(value) is section:
                 return value
@@ -104,7 +103,6 @@ class _Decoding:
     warnings: list[Problem] = field(default_factory=list)
 
     def check_names(self) -> None:
-        """Report unknown sections."""
         children = self.tree.root.value
         if not isinstance(children, Mapping):
             return

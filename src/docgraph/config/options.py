@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import msgspec
-from msgspec import NODEFAULT, inspect
+from msgspec import NODEFAULT, Meta, inspect
 
 from docgraph.config.config_node import ConfigNode
 
@@ -63,30 +63,46 @@ class Option:
 
     name: str
     kind: inspect.Type
-    description: str
     extra: Mapping[str, Any]
     default: Any
     required: bool
+    owner: type[msgspec.Struct]
+    attribute: str
+
+    @property
+    def description(self) -> str:
+        """The text in its annotation, which msgspec ignores."""
+        return _read_texts(self.owner)[self.attribute]
 
     @property
     def struct(self) -> type[msgspec.Struct] | None:
-        """The struct of a nested section."""
         return self.kind.cls if isinstance(self.kind, inspect.StructType) else None
 
 
-def unwrap(kind: inspect.Type) -> tuple[inspect.Type, dict[str, Any], str]:
-    """Return a type without its annotations, their `extra`, and the description."""
+@cache
+def _read_texts(struct: type[msgspec.Struct]) -> dict[str, str]:
+    """Return the descriptions of all options: only for people, and slow to read."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: _find_text(getattr(hint, "__metadata__", ())) for name, hint in hints.items()}
+
+
+def _find_text(annotations: Sequence[Any]) -> str:
+    """Return the text among the annotations, or that of a `Meta`; the outermost one counts."""
+    texts = (text.description if isinstance(text, Meta) else text for text in annotations[::-1])
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def unwrap(kind: inspect.Type) -> tuple[inspect.Type, dict[str, Any]]:
+    """Return a type without its annotations, and their `extra`."""
     extra: dict[str, Any] = {}
-    description = ""
     while isinstance(kind, inspect.Metadata):
         extra = {**(kind.extra or {}), **extra}
-        description = description or (kind.extra_json_schema or {}).get("description", "")
         kind = kind.type
     if isinstance(kind, inspect.UnionType):
         # `Secret | None` is a secret: annotations of a member apply to the option.
         for member in kind.types:
             extra = {**unwrap(member)[1], **extra}
-    return kind, extra, description
+    return kind, extra
 
 
 @cache
@@ -95,23 +111,24 @@ def options_of(struct: type[msgspec.Struct]) -> dict[str, Option]:
     info = inspect.type_info(struct)
     if not isinstance(info, inspect.StructType):
         raise TypeError(f"{struct!r} is not a struct")
-    options = {field.encode_name: _read_field(field) for field in info.fields}
+    options = {field.encode_name: _read_field(field, struct) for field in info.fields}
     order = [name for name in ("enabled", "uri", "secured") if name in options]
     return {name: options[name] for name in (*order, *options)}
 
 
-def _read_field(field: inspect.Field) -> Option:
-    kind, extra, description = unwrap(field.type)
+def _read_field(field: inspect.Field, owner: type[msgspec.Struct]) -> Option:
+    kind, extra = unwrap(field.type)
     default: Any = field.default
     if default is NODEFAULT and field.default_factory is not NODEFAULT:
         default = field.default_factory()
     return Option(
         name=field.encode_name,
         kind=kind,
-        description=description,
         extra=extra,
         default=None if default is NODEFAULT else default,
         required=field.required,
+        owner=owner,
+        attribute=field.name,
     )
 
 
@@ -126,7 +143,6 @@ def walk_options(struct: type[msgspec.Struct], path: str) -> Iterator[tuple[str,
 def find_option(
     sections: Mapping[str, type[msgspec.Struct]], steps: tuple[str | int, ...]
 ) -> Option | None:
-    """Return the option at a path of names."""
     if not steps or not isinstance(steps[0], str) or steps[0] not in sections:
         return None
     struct: type[msgspec.Struct] | None = sections[steps[0]]
@@ -146,7 +162,7 @@ def describe_kind(kind: inspect.Type, extra: Mapping[str, Any]) -> str:
     """Describe a type: "a whole number", "one of 'a' and 'b'"."""
     match kind:
         case inspect.Metadata():
-            bare, inner, _ = unwrap(kind)
+            bare, inner = unwrap(kind)
             return describe_kind(bare, {**inner, **extra})
         case inspect.UnionType():
             return join_words([describe_kind(member, extra) for member in kind.types])
@@ -177,7 +193,7 @@ _OTHERS: Final = ("another kind of value", "values")
 
 
 def _plural(kind: inspect.Type) -> str:
-    bare, extra, _ = unwrap(kind)
+    bare, extra = unwrap(kind)
     if isinstance(bare, inspect.LiteralType):
         return describe_kind(bare, extra)
     return _WORDS.get(type(bare), _OTHERS)[1]

@@ -107,7 +107,6 @@ graphql:
 
 
 def template(sections: Mapping[str, type[Section]]) -> str:
-    """Return the text of the file."""
     lines = [_HEAD]
     for name, section in sections.items():
         summary = (section.__doc__ or section.__name__).strip().splitlines()[0]

@@ -56,8 +56,8 @@ class Section(
 ):
     """One named part of the configuration.
 
-    An option is a field with a default; its documentation is the `description` of a
-    `typing.Annotated[..., msgspec.Meta(description=...)]`.
+    An option is a field with a default; its documentation is the text in its annotation, such as
+    `typing.Annotated[int, "most documents of a page"]`. The `description` of a `Meta` does, too.
     """
 
     section_name: ClassVar[str] = ""  # of built-in sections; others have the name of their plugin
@@ -88,16 +88,14 @@ class Section(
 class PluginConfig(Section, frozen=True):
     """Options of every plugin; without a value, the plugin has its own default."""
 
-    enabled: Annotated[bool | None, Meta(description="whether the plugin is on")] = None
+    enabled: Annotated[bool | None, "whether the plugin is on"] = None
 
 
 class ServiceConfig(PluginConfig, frozen=True):
     """Options of every service; without a value, the service has its own default."""
 
-    uri: Annotated[Uri | None, Meta(description="base path of the service")] = None
-    secured: Annotated[
-        bool | None, Meta(description="whether requests have to pass an authorizer")
-    ] = None
+    uri: Annotated[Uri | None, "base path of the service"] = None
+    secured: Annotated[bool | None, "whether requests have to pass an authorizer"] = None
 
 
 S = TypeVar("S", bound=Section)

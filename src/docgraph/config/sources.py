@@ -35,12 +35,7 @@ from docgraph.exchange.errors import ConfigError, Problem
 
 DEFAULT_FILE: Final = "docgraph.yml"
 PREFIX: Final = "DOCGRAPH_"
-VARIABLES: Final = (
-    "DOCGRAPH_CONFIG",
-    "DOCGRAPH_OVERRIDES",
-    "DOCGRAPH_MONGOD",
-    "DOCGRAPH_NATIVE",
-)
+VARIABLES: Final = ("DOCGRAPH_CONFIG", "DOCGRAPH_OVERRIDES", "DOCGRAPH_MONGOD", "DOCGRAPH_NATIVE")
 
 # Kubernetes sets these in every pod if a service is called "docgraph".
 _CLUSTER_NAMES: Final = re.compile(r"DOCGRAPH_(SERVICE_(HOST|PORT)|PORT)(_\w+)?")
@@ -250,7 +245,6 @@ def read_text(file: Path, option: str) -> str:
 
 
 def load_file(file: Path, option: str, resolve: ResolveScalar = resolve_scalar) -> ConfigNode:
-    """Parse a YAML file that an option names."""
     parsed = parse_yaml(
         read_text(file, option),
         lambda line, column: Origin(str(file), line + 1, column + 1),

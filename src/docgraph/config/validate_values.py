@@ -128,7 +128,7 @@ class Checker:
     def _check(self, node: ConfigNode, kind: inspect.Type, place: _OptionLocation) -> Any:
         match kind:
             case inspect.Metadata():
-                bare, extra, _ = unwrap(kind)
+                bare, extra = unwrap(kind)
                 merged = _OptionLocation(place.path, {**extra, **place.extra}, place.secret)
                 return self._check(node, bare, merged)
             case inspect.UnionType():
@@ -196,7 +196,7 @@ class Checker:
         self, name: str, child: ConfigNode, kind: inspect.DictType, place: _OptionLocation
     ) -> bool:
         """Return whether a key is valid; a key among secrets may be a secret itself."""
-        bare, extra, _ = unwrap(kind.key_type)
+        bare, extra = unwrap(kind.key_type)
         pattern = getattr(bare, "pattern", None)
         if pattern is None or re.search(pattern, name):
             return True
@@ -294,7 +294,7 @@ _KINDS: dict[type, tuple[type, ...]] = {
 
 def _fits(node: ConfigNode, kind: inspect.Type) -> bool:
     """Return whether a value fits a member of a union."""
-    bare, extra, _ = unwrap(kind)
+    bare, extra = unwrap(kind)
     if extra.get("size") and isinstance(node.value, str):
         return True
     accepted = _KINDS.get(type(bare))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar
 
-from msgspec import Meta
-
 from docgraph.config.section import ServiceConfig, Uri
 
 
@@ -13,9 +11,8 @@ class Console(ServiceConfig, frozen=True):
     """The page in which people see, ask and change what they may."""
 
     section_name: ClassVar[str] = "console"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the page")] = "/console"
+    enabled: Annotated[bool, "whether the service is on"] = True
+    uri: Annotated[Uri, "path of the page"] = "/console"
     secured: Annotated[
-        bool,
-        Meta(description="whether the page itself, which holds no data, has to pass an authorizer"),
+        bool, "whether the page itself, which holds no data, has to pass an authorizer"
     ] = False

@@ -49,7 +49,6 @@ class EmbeddedMongo(Mongod):
 
     @property
     def uri(self) -> str:
-        """The connection string."""
         return build_uri(self.host)
 
     @property

@@ -63,7 +63,6 @@ def explain_exit(report: ExitReport) -> StartupError:
 
 
 def no_space(directory: Path) -> DiskFullError:
-    """Return the error for a full disk."""
     return DiskFullError(
         f"no space left on the disk of data directory {directory}",
         hint="free some space, or choose another directory with core.data-directory",

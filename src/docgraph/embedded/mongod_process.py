@@ -161,7 +161,6 @@ class Mongod:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is alive."""
         return self._process is not None and self._process.poll() is None
 
     def launch(self, deadline: float) -> None:

@@ -61,22 +61,18 @@ class Admission(Protocol):
         `is_counted`: it counts in the limits of its caller; end its `visit` in any case. Without
         `is_renewal` it has credentials that were not checked before.
         """
-        ...
 
     async def admit_entry(self, exchange: Exchange) -> Answer | None:
         """Authorize a request of a batch; raise its rejection. A response replaces the service's.
 
         The batch's caller is its caller.
         """
-        ...
 
     async def serve_entry(self, exchange: Exchange) -> Answer:
         """Return the service's response to an admitted request of a batch; raise its error."""
-        ...
 
     async def finish_entry(self, exchange: Exchange) -> Answer | None:
         """Return the response to a request of a batch after the interceptors."""
-        ...
 
 
 class Visit(Protocol):
@@ -84,15 +80,12 @@ class Visit(Protocol):
 
     def identify(self, account: Account | None) -> None:
         """Count the request for its user and roles; raise `TooManyRequests`."""
-        ...
 
     def count_entries(self, number: int, account: Account | None) -> None:
         """Count a batch as that many requests, itself included; raise `TooManyRequests`."""
-        ...
 
     def end(self, exchange: Exchange) -> None:
         """Release its places, and add the rest of the quota to the response."""
-        ...
 
 
 class Transaction(Protocol):
@@ -106,7 +99,6 @@ class Transaction(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether it can still be used; after a failure, reads see the stored data."""
-        ...
 
 
 class _WithMatch:
@@ -229,11 +221,9 @@ class Snapshot(Protocol):
 
     async def open(self) -> Any:
         """Find the documents; return their cluster time. Raise if there are too many."""
-        ...
 
     async def read(self, count: int) -> list[Document] | None:
         """Return the next documents, about so many; None when all were read."""
-        ...
 
 
 class EventStreams(Protocol):
@@ -247,4 +237,3 @@ class EventStreams(Protocol):
         snapshot: Snapshot | None = None,
     ) -> Answer:
         """Open a WebSocket or server-sent events; raise the error that rejects the request."""
-        ...

@@ -65,7 +65,6 @@ class PageStyle:
 
 
 def code(text: str) -> str:
-    """Render a machine-readable text as HTML."""
     return f"<code>{escape(text)}</code>"
 
 

@@ -147,7 +147,6 @@ class Wildcard:
         self._middle = [part for part in rest if part]
 
     def matches(self, text: str) -> bool:
-        """Return whether the whole text matches."""
         if self._last is None:
             return text == self._first
         start, end = len(self._first), len(text) - len(self._last)

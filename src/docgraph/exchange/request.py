@@ -129,7 +129,6 @@ class QueryParameters:
         return [value for key, value in self._items if key == name]
 
     def names(self) -> set[str]:
-        """Return the distinct names."""
         return {key for key, _ in self._items}
 
     def __contains__(self, name: str) -> bool:
@@ -153,7 +152,6 @@ class Connection:
 
     @property
     def is_websocket(self) -> bool:
-        """Whether the request is the handshake of a WebSocket."""
         return self.scheme in _SOCKET_SCHEMES
 
     def find_base(self, base_url: str) -> str:
@@ -303,8 +301,7 @@ class Request:
 
     def _too_large(self) -> BodyTooLarge:
         return BodyTooLarge(
-            f"the body is larger than {self.body_limit} bytes",
-            headers=[("Connection", "close")],
+            f"the body is larger than {self.body_limit} bytes", headers=[("Connection", "close")]
         )
 
 

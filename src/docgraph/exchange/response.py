@@ -65,19 +65,15 @@ class Socket(Protocol):
 
     async def send(self, message: str | SharedMessages) -> None:
         """Send one text message, or several prepared ones."""
-        ...
 
     def offer(self, message: SharedMessages) -> bool:
         """Send the message if that needs no waiting; return whether it was sent."""
-        ...
 
     async def receive(self) -> str | bytes | None:
         """Return the next message, or None when the peer has disconnected."""
-        ...
 
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the socket with a code."""
-        ...
 
 
 SocketHandler = Callable[[Socket], Awaitable[None]]

@@ -122,7 +122,6 @@ def _digest_path(path: ListPath) -> str:
 
 
 def render_cursor(app: str, request: GraphqlRequest, position: CutPosition) -> str:
-    """Return the cursor that continues from this position."""
     content = allocations.dumps({"q": _digest(app, request), "o": [*position]})
     return base64.urlsafe_b64encode(content).decode().rstrip("=")
 
@@ -211,7 +210,6 @@ class Cut:
     unit: str = "elements"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the cut for the agent."""
         content = {
             "path": self.path[:200],
             "from": self.start,

@@ -54,14 +54,10 @@ _STATELESS_ONLY: Final = frozenset({"server/discover"})
 # Lists are those of the moment: clients must not keep them.
 _UNCACHED: Final = {"ttlMs": 0, "cacheScope": "private"}
 _CACHEABLE: Final = frozenset(
-    {
-        "prompts/list",
-        "resources/list",
-        "resources/read",
-        "resources/templates/list",
-        "server/discover",
-        "tools/list",
-    }
+    (
+        "prompts/list resources/list resources/read resources/templates/list server/discover "
+        "tools/list"
+    ).split()
 )
 
 

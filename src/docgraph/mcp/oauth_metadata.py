@@ -31,11 +31,9 @@ class _Addresses:
         self.path = encode_path(parse_path(settings.uri.encode()))
 
     def find_resource(self, exchange: Exchange) -> str:
-        """Return the URL of the endpoint."""
         return self._find_base(exchange) + self.path
 
     def find_metadata(self, exchange: Exchange) -> str:
-        """Return the URL of its metadata."""
         return self._find_base(exchange) + _WELL_KNOWN + self.path
 
     def _find_base(self, exchange: Exchange) -> str:
@@ -71,7 +69,6 @@ class McpMetadata(Service):
         return Parsed()
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Return the metadata."""
         content = {
             "resource": self._addresses.find_resource(exchange),
             "authorization_servers": list(self._servers),

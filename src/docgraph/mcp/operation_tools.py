@@ -29,7 +29,7 @@ from docgraph.graphql.schema_search import score, split_words
 from docgraph.mcp.cut import keep_first, measure
 from docgraph.mcp.query_tools import QueryArguments, QueryTools
 from docgraph.mcp.rpc import McpCall
-from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
+from docgraph.mcp.tool import TOOLS, Tool, ToolOutcome, as_json, build_tool
 from docgraph.runtime import allocations
 
 _CURSOR: Final = "_cursor"  # next to the variables, whose names the author chose
@@ -98,34 +98,12 @@ class OperationTools:
         return None
 
     async def find_all(self, session: AppSession) -> list[Tool]:
-        """Return the tools of one app."""
         return list((await self._find_tools(session)).values())
 
     def stand_in(self) -> list[Tool]:
         """Return the search tools that replace operations which are too many to list."""
-        return [
-            Tool(
-                "search_operations",
-                "Search the operations",
-                "Prepared queries whose names or descriptions have these words, with their "
-                "arguments. There are too many to list; run one with run_operation.",
-                object_schema({"words": text_of("words to look for")}, "words"),
-                self._search,
-            ),
-            Tool(
-                "run_operation",
-                "Run an operation",
-                "Run a prepared query that search_operations has found.",
-                object_schema(
-                    {
-                        "name": text_of("the name of the operation, as it was found"),
-                        "arguments": {"type": "object", "description": "its arguments"},
-                    },
-                    "name",
-                ),
-                self._run_named,
-            ),
-        ]
+        tools = {"search_operations": self._search, "run_operation": self._run_named}
+        return [build_tool(name, run, self._queries.settings) for name, run in tools.items()]
 
     async def _find_tools(self, session: AppSession) -> dict[str, Tool]:
         """Return the tools of the operations of which the caller may see every field."""
@@ -215,8 +193,7 @@ def _declares(entry: StoredDefinition) -> bool:
 def _describe(plan: Plan) -> _Described:
     arguments = describe_variables(plan)
     variables = frozenset(arguments["properties"])
-    cursor = text_of("the cursor of a result that was cut")
-    arguments["properties"].setdefault(_CURSOR, cursor)
+    arguments["properties"].setdefault(_CURSOR, TOOLS["run_query"].arguments["cursor"])
     data: JsonSchema = describe_result(plan)
     if len(allocations.dumps(data)) > _LONGEST_SCHEMA:
         data = {"type": "object"}

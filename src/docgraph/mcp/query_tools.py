@@ -9,7 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from docgraph.graphql.apps.compiled_app import App
-from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.graphql.errors import OperationRefused, count_more, reject_length
 from docgraph.graphql.execute.result import encode_data
 from docgraph.graphql.http.app_access import AppAccess
@@ -29,7 +28,7 @@ from docgraph.mcp.cut import (
 from docgraph.mcp.hints import add_hint
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
+from docgraph.mcp.tool import Tool, ToolOutcome, as_json, build_tool
 from docgraph.runtime import allocations
 from docgraph.runtime.allocations import embed_json
 
@@ -41,16 +40,6 @@ _RESERVED: Final = 1_024  # bytes for what accompanies the data: the cuts, the c
 _MAX_CUTS: Final = 10  # reported; others are counted
 _SHARES: Final = 8  # of a result: one each for errors, limits and cuts at most
 _TRIES: Final = 4
-_QUERY: Final[Mapping[str, JsonSchema]] = {
-    "app": text_of("the app, as list_apps names it"),
-    "query": text_of("the text of a GraphQL query", "{ items(limit: 5) { name } }"),
-    "variables": {
-        "type": "object",
-        "description": "values of its variables",
-        "examples": [{"limit": 5}],
-    },
-    "operation": text_of("which operation, where the text has several"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +52,6 @@ class QueryArguments:
 
     @classmethod
     def read(cls, arguments: Mapping[str, Any]) -> QueryArguments:
-        """Parse the arguments of the query tools."""
         variables = arguments.get("variables") or {}
         check_variables(variables)
         request = GraphqlRequest(arguments["query"], variables, arguments.get("operation"))
@@ -78,39 +66,12 @@ class QueryTools:
         self.settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return the query tools."""
-        settings = self.settings
-        return [
-            Tool(
-                "validate_query",
-                "Check a query",
-                "Whether a query is valid, and what is wrong with it. Nothing is run.",
-                object_schema(_QUERY, "app", "query"),
-                self._validate,
-            ),
-            Tool(
-                "explain_query",
-                "Explain a query",
-                "What a query would cost: documents, and fields that no index serves. "
-                "Nothing is run.",
-                object_schema(_QUERY, "app", "query"),
-                self._explain,
-            ),
-            Tool(
-                "run_query",
-                "Run a query",
-                f"Run a query. It may fetch {settings.max_documents} documents; a result above "
-                f"{settings.max_result_bytes} bytes is cut, says what was cut, and has a cursor "
-                "to go on with. For how many, most or per month use a field that counts or groups: "
-                "a list that stopped at its limit is named in `limits` and cannot be counted.",
-                object_schema(
-                    {**_QUERY, "cursor": text_of("the cursor of a result that was cut")},
-                    "app",
-                    "query",
-                ),
-                self._run,
-            ),
-        ]
+        tools = {
+            "validate_query": self._validate,
+            "explain_query": self._explain,
+            "run_query": self._run,
+        }
+        return [build_tool(name, run, self.settings) for name, run in tools.items()]
 
     async def _validate(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         wanted = QueryArguments.read(arguments)

@@ -74,5 +74,4 @@ class McpRateLimit:
         self._counters.hit(key)
 
     def close(self) -> None:
-        """Release the shared memory."""
         self._counters.close()

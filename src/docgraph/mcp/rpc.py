@@ -54,7 +54,6 @@ class RpcError(Exception):
         self.data = data
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the member `error` of the answer."""
         content = {"code": self.code, "message": self.message}
         return content if self.data is None else {**content, "data": self.data}
 
@@ -234,7 +233,6 @@ class InvalidMessage(RequestError):
 
 
 def read_message(body: bytes, content_type: str) -> Mapping[str, Any]:
-    """Parse one request or notification."""
     if content_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Content-Type must be {_MEDIA_TYPE}")
     check_values(body, _MAX_VALUES)

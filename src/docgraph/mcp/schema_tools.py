@@ -15,10 +15,9 @@ from docgraph.graphql.schema_search import find_purposes, search_schema, split_w
 from docgraph.mcp.cut import keep_first
 from docgraph.mcp.rpc import McpCall
 from docgraph.mcp.sections import Mcp
-from docgraph.mcp.tool import Tool, ToolOutcome, as_json, object_schema, text_of
+from docgraph.mcp.tool import Tool, ToolOutcome, as_json, build_tool
 from docgraph.runtime import allocations
 
-_APP: Final = text_of("the app, as list_apps names it")
 _APPS_PER_PAGE: Final = 100
 _MAX_APPS_SEARCHED: Final = 20
 _MAX_HITS: Final = 25
@@ -37,48 +36,12 @@ class SchemaTools:
         self._settings = settings
 
     def list_tools(self) -> list[Tool]:
-        """Return the schema tools."""
-        return [
-            Tool(
-                "list_apps",
-                "List the apps",
-                "The GraphQL apps that you may query, with their descriptions. Begin here.",
-                object_schema({"after": text_of("the `next` of the page before")}),
-                self._list_apps,
-            ),
-            Tool(
-                "get_schema",
-                "Read a schema",
-                "The schema of an app as SDL, or only some of its types. A schema that is too long "
-                "comes as Query and the names of the other types.",
-                object_schema(
-                    {
-                        "app": _APP,
-                        "types": {
-                            "type": "array",
-                            "items": {"type": "string"},
-                            "description": "names of the types that you need",
-                        },
-                    },
-                    "app",
-                ),
-                self._get_schema,
-            ),
-            Tool(
-                "search_schema",
-                "Search the schemas",
-                "Fields and types for a question or some words, the best first. For how many, "
-                "most, average or per month it finds fields that count or group, if any.",
-                object_schema(
-                    {
-                        "words": text_of("a question, or words to look for", "open orders"),
-                        "app": text_of("only in this app"),
-                    },
-                    "words",
-                ),
-                self._search_schema,
-            ),
-        ]
+        tools = {
+            "list_apps": self._list_apps,
+            "get_schema": self._get_schema,
+            "search_schema": self._search_schema,
+        }
+        return [build_tool(name, run, self._settings) for name, run in tools.items()]
 
     async def _list_apps(self, call: McpCall, arguments: Mapping[str, Any]) -> ToolOutcome:
         page: list[dict[str, Any]] = []
@@ -127,7 +90,6 @@ class SchemaTools:
 
 
 def describe_app(entry: StoredDefinition) -> dict[str, Any]:
-    """Return a short description of an app."""
     descriptor = entry.document.get("descriptor")
     text = descriptor.get("description") if isinstance(descriptor, dict) else None
     description = text if isinstance(text, str) else ""

@@ -25,48 +25,37 @@ class Mcp(ServiceConfig, frozen=True):
     """Agents' access to the GraphQL apps by the Model Context Protocol."""
 
     section_name: ClassVar[str] = "mcp"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = False
-    uri: Annotated[Uri, Meta(description="path of the endpoint")] = "/mcp"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    enabled: Annotated[bool, "whether the service is on"] = False
+    uri: Annotated[Uri, "path of the endpoint"] = "/mcp"
+    secured: Annotated[bool, "whether requests have to pass an authorizer"] = True
     allowed_hosts: Annotated[
         tuple[AllowedHost, ...],
-        Meta(
-            description="`Host` values accepted in addition to this machine's own and that of "
-            "`core.base-url`; one without a port matches every port"
-        ),
+        "`Host` values accepted in addition to this machine's own and that of `core.base-url`; "
+        "one without a port matches every port",
     ] = ()
     allowed_origins: Annotated[
         tuple[AllowedOrigin, ...],
-        Meta(description="`Origin` values accepted from browsers beside `cors.allow-origins`"),
+        "`Origin` values accepted from browsers beside `cors.allow-origins`",
     ] = ()
     authorization_servers: Annotated[
-        tuple[HttpAddress, ...],
-        Meta(description="addresses of servers whose tokens log in here, told to clients"),
+        tuple[HttpAddress, ...], "addresses of servers whose tokens log in here, told to clients"
     ] = ()
     calls_per_second: Annotated[
-        int, Meta(description="requests of one caller within a second; more is 429", ge=1, le=10**6)
+        int, Meta(ge=1, le=10**6), "requests of one caller within a second; more is 429"
     ] = 20
     json_mode: Annotated[
         Literal["plain", "standard"],
-        Meta(
-            description="values in results: `plain` (dates as ISO 8601, numbers as numbers), or "
-            "`standard` (as the endpoint of the app renders them)"
-        ),
+        "values in results: `plain` (dates as ISO 8601, numbers as numbers), or `standard` (as "
+        "the endpoint of the app renders them)",
     ] = "plain"
-    max_body_size: Annotated[ByteSize, Meta(description="largest request body; more is 413")] = (
-        1_048_576
-    )
+    max_body_size: Annotated[ByteSize, "largest request body; more is 413"] = 1_048_576
     max_documents: Annotated[
-        int, Meta(description="most documents that one query may fetch", ge=1, le=10**9)
+        int, Meta(ge=1, le=10**9), "most documents that one query may fetch"
     ] = 10_000
     max_result_bytes: Annotated[
         int,
-        Meta(
-            description="largest result of a tool; longer lists are cut",
-            ge=4_096,
-            le=1 << 30,
-            extra={"size": True},
-        ),
+        Meta(ge=4_096, le=1 << 30, extra={"size": True}),
+        "largest result of a tool; longer lists are cut",
     ] = 65_536
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:

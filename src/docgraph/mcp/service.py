@@ -231,12 +231,10 @@ class McpService(Service):
         self._rate_limit = McpRateLimit(counters, self.config.calls_per_second)
 
     async def close(self) -> None:
-        """Release the rate counters."""
         if self._rate_limit is not None:
             self._rate_limit.close()
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """Return the time limit of queries."""
         limit: int = self._registry.find("graphql").config.query_time_limit  # type: ignore[union-attr]
         return limit
 
@@ -246,7 +244,6 @@ class McpService(Service):
         return Parsed()
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Answer one message."""
         # `provision` has built both.
         assert self._rate_limit is not None and self.protocol is not None  # noqa: S101, PT018
         self._rate_limit.count(exchange)

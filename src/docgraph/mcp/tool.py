@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.resources import files
 from typing import Any, Final
+
+import msgspec
+from msgspec.yaml import decode
 
 from docgraph.exchange.errors import BodyError
 from docgraph.graphql.definition.definition_schema import JsonSchema
 from docgraph.mcp.rpc import McpCall
+from docgraph.mcp.sections import Mcp
 from docgraph.runtime import allocations
 
 _READ_ONLY: Final = {
@@ -62,20 +67,29 @@ class Tool:
         return allocations.dumps({**content, **output})
 
 
-def object_schema(properties: Mapping[str, JsonSchema], *required: str) -> JsonSchema:
-    """Return the JSON Schema of arguments."""
-    return {
+class _ToolText(msgspec.Struct, frozen=True):
+    title: str
+    description: str
+    arguments: dict[str, JsonSchema]
+    required: list[str] = []
+
+
+TOOLS: Final = decode(
+    files(__package__).joinpath("tools.yaml").read_bytes(), type=dict[str, _ToolText]
+)
+
+
+def build_tool(name: str, run: RunTool, settings: Mcp) -> Tool:
+    """Build a tool of `tools.yaml`."""
+    text = TOOLS[name]
+    schema = {
         "type": "object",
-        "properties": dict(properties),
-        "required": list(required),
+        "properties": text.arguments,
+        "required": text.required,
         "additionalProperties": False,
     }
-
-
-def text_of(description: str, *examples: str) -> JsonSchema:
-    """Return the schema of a string argument."""
-    schema: JsonSchema = {"type": "string", "description": description}
-    return {**schema, "examples": list(examples)} if examples else schema
+    described = text.description.format_map(msgspec.structs.asdict(settings))
+    return Tool(name, text.title, described, schema, run)
 
 
 def as_json(content: Any) -> ToolOutcome:

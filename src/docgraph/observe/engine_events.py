@@ -5,13 +5,11 @@ They are a part of the closed list in `events.py`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from docgraph.observe.event import Event, Level
+from docgraph.observe.event import DebugEvent, ErrorEvent, Event, SilentEvent, WarningEvent
 from docgraph.observe.tracing import RequestTrace, TraceContext
 
 
-class CacheUsed(Event, frozen=True):
+class CacheUsed(SilentEvent, frozen=True):
     """A request to an app with a cache was answered. Not logged.
 
     `result` is `hit`, `miss` or `bypass`. `reason` says why the cache was bypassed; `first`: a miss
@@ -19,33 +17,29 @@ class CacheUsed(Event, frozen=True):
     `collapsed`: a hit is the answer of an equal request that was in progress.
     """
 
-    level: ClassVar[Level] = Level.SILENT
     result: str
     reason: str = ""
 
 
-class CacheDropped(Event, frozen=True):
+class CacheDropped(SilentEvent, frozen=True):
     """An answer left the cache. Not logged.
 
     `reason`: `changed` (a change of the database), `written` (through this instance), `expired`,
     or `evicted` for others.
     """
 
-    level: ClassVar[Level] = Level.SILENT
     reason: str
 
 
-class CacheSize(Event, frozen=True):
+class CacheSize(SilentEvent, frozen=True):
     """The cached answers of a process need this many bytes. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     bytes: int
 
 
-class CacheLag(Event, frozen=True):
+class CacheLag(SilentEvent, frozen=True):
     """How old the known state of a database is, in seconds. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     db: str
     seconds: float
 
@@ -53,24 +47,21 @@ class CacheLag(Event, frozen=True):
 class WatchReset(Event, frozen=True):
     """Changes of a database were not followed for a moment: all answers count as outdated."""
 
-    level: ClassVar[Level] = Level.INFO
     db: str
     reason: str
     answers: int
 
 
-class HostRefused(Event, frozen=True):
+class HostRefused(WarningEvent, frozen=True):
     """A request for a host that is not one of ours; logged once by each process."""
 
-    level: ClassVar[Level] = Level.WARNING
     host: str
     option: str  # "/core/allowed-hosts"
 
 
-class CommandFinished(Event, frozen=True):
+class CommandFinished(DebugEvent, frozen=True):
     """One database command; `app`, `operation` and `field` say which part of a query sent it."""
 
-    level: ClassVar[Level] = Level.DEBUG
     command: str
     db: str
     collection: str
@@ -85,10 +76,9 @@ class CommandFinished(Event, frozen=True):
     place: TraceContext | None = None  # in the trace of the request
 
 
-class QueryFailed(Event, frozen=True):
+class QueryFailed(WarningEvent, frozen=True):
     """The database's message about a failed query; the response contains only `id`."""
 
-    level: ClassVar[Level] = Level.WARNING
     id: str
     request_id: str
     code: str  # of the error in the response
@@ -97,13 +87,12 @@ class QueryFailed(Event, frozen=True):
     field: str = ""
 
 
-class SlowOperation(Event, frozen=True):
+class SlowOperation(WarningEvent, frozen=True):
     """A GraphQL operation took longer than `logging.slow-operation-ms`; names and counts only.
 
     `plan` are its commands by field, the slowest first.
     """
 
-    level: ClassVar[Level] = Level.WARNING
     request_id: str
     app: str
     operation: str
@@ -115,10 +104,9 @@ class SlowOperation(Event, frozen=True):
     error: str = ""  # the stable code of the error that ended it
 
 
-class OperationFinished(Event, frozen=True):
+class OperationFinished(SilentEvent, frozen=True):
     """A GraphQL operation ended; `text` is what the caller sent, with its literals. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     app: str
     operation: str  # its name, if the request has one
     text: str
@@ -133,20 +121,18 @@ class WorkerStarted(Event, frozen=True):
     pid: int
 
 
-class WorkerLost(Event, frozen=True):
+class WorkerLost(ErrorEvent, frozen=True):
     """A worker process ended without being asked to; another one takes its place."""
 
-    level: ClassVar[Level] = Level.ERROR
     worker: int
     pid: int
     exit_code: int | None = None
     signal: str | None = None  # "SIGKILL"
 
 
-class ForkerLost(Event, frozen=True):
+class ForkerLost(WarningEvent, frozen=True):
     """A process that starts workers ended; another one replaced it, and the workers continue."""
 
-    level: ClassVar[Level] = Level.WARNING
     pid: int
 
 
@@ -170,74 +156,66 @@ class CertificateLoaded(Event, frozen=True):
     sha256: str  # its fingerprint
 
 
-class CertificateExpiring(Event, frozen=True):
+class CertificateExpiring(WarningEvent, frozen=True):
     """The certificate of the https listener has expired, or will soon; reported once a day."""
 
-    level: ClassVar[Level] = Level.WARNING
     certificate: str  # the path
     until: str
     is_over: bool
     hint: str = "renew it; the server loads the new files by itself"
 
 
-class CertificateAge(Event, frozen=True):
+class CertificateAge(SilentEvent, frozen=True):
     """So many seconds are left until the certificate of the https listener ends. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     seconds_left: float
 
 
-class ReloadFailed(Event, frozen=True):
+class ReloadFailed(ErrorEvent, frozen=True):
     """Something could not be read again; what was read before stays in use."""
 
-    level: ClassVar[Level] = Level.ERROR
     part: str  # "certificate", "log file", "configuration"
     reason: str
 
 
-class NativeIgnored(Event, frozen=True):
+class NativeIgnored(WarningEvent, frozen=True):
     """docgraph-native is installed and not used: the Python lane gives the same answers."""
 
-    level: ClassVar[Level] = Level.WARNING
     reason: str
     hint: str = "install docgraph-native in the version of docgraph, or uninstall it"
 
 
-class FewDescriptors(Event, frozen=True):
+class FewDescriptors(WarningEvent, frozen=True):
     """The system allows too few open files for `connection-options.max-connections`."""
 
-    level: ClassVar[Level] = Level.WARNING
     limit: int  # open files of a process
     connections: int  # that the instance accepts
     wanted: int
     hint: str
 
 
-class RequestLimited(Event, frozen=True):
+class RequestLimited(SilentEvent, frozen=True):
     """A request was refused because of a limit for callers. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     limit: str
     reason: str  # "rate" or "concurrent"
 
 
-class LoadShed(Event, frozen=True):
+class LoadShed(SilentEvent, frozen=True):
     """A request was refused with 503 `overloaded`: docgraph itself has too much to do. Not logged.
 
     `bound` is the limit that was reached: requests, pool, memory, threads, uploads …
     """
 
-    level: ClassVar[Level] = Level.SILENT
     bound: str
 
 
-class CallersLimited(Event, frozen=True):
+class CallersLimited(WarningEvent, frozen=True):
     """A rate limit rejects requests; logged at intervals, with the number since the last line.
 
     `client` and `user` are those of the last one.
     """
 
-    level: ClassVar[Level] = Level.WARNING
     limit: str
     reason: str
     requests: int
@@ -245,10 +223,9 @@ class CallersLimited(Event, frozen=True):
     user: str = ""
 
 
-class StreamBegun(Event, frozen=True):
+class StreamBegun(SilentEvent, frozen=True):
     """A request in a trace is answered by a stream: its head is out. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     request_id: str
     method: str
     status: int
@@ -257,10 +234,9 @@ class StreamBegun(Event, frozen=True):
     trace: RequestTrace
 
 
-class CollectorLost(Event, frozen=True):
+class CollectorLost(WarningEvent, frozen=True):
     """The collector did not accept a `signal`, which is dropped; logged once."""
 
-    level: ClassVar[Level] = Level.WARNING
     signal: str  # "traces" or "metrics"
     endpoint: str
     reason: str
@@ -274,75 +250,66 @@ class CollectorFound(Event, frozen=True):
     dropped: int
 
 
-class StreamClient(Event, frozen=True):
+class StreamClient(SilentEvent, frozen=True):
     """A client has joined a change stream, or left it for a `reason`. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     transport: str  # "websocket" or "sse"
     reason: str = ""  # "left", "slow", "rights", …: a word of a small set
 
 
-class StreamTold(Event, frozen=True):
+class StreamTold(SilentEvent, frozen=True):
     """One event was sent to the clients of a change stream. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     clients: int
     lag: float | None = None  # seconds since it happened, by the clock of the database
 
 
-class StreamCursors(Event, frozen=True):
+class StreamCursors(SilentEvent, frozen=True):
     """So many change streams of the database are open now, in this worker. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     count: int
 
 
-class StreamFailed(Event, frozen=True):
+class StreamFailed(WarningEvent, frozen=True):
     """A change stream of the database cannot go on; its clients were closed."""
 
-    level: ClassVar[Level] = Level.WARNING
     db: str
     collection: str
     stream: str
     error: BaseException
 
 
-class StreamStageFailed(Event, frozen=True):
+class StreamStageFailed(WarningEvent, frozen=True):
     """A stage of a change stream failed on an event; its clients were notified and stay."""
 
-    level: ClassVar[Level] = Level.WARNING
     db: str
     collection: str
     stream: str
     error: BaseException
 
 
-class StreamSampled(Event, frozen=True):
+class StreamSampled(SilentEvent, frozen=True):
     """A decision of the index of row filters was compared with the database's. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     outcome: str  # "same", "different", or "failed": the database did not answer
 
 
-class LiveQueryChanged(Event, frozen=True):
+class LiveQueryChanged(SilentEvent, frozen=True):
     """A live query has begun, or has ended for a `reason`. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     transport: str  # "websocket" or "sse"
     reason: str = ""  # "left", "rights", …: a word of a small set
 
 
-class LiveQueryRun(Event, frozen=True):
+class LiveQueryRun(SilentEvent, frozen=True):
     """A live query was run again. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     outcome: str  # "sent", "unchanged", "limited" or "failed"
     execution: str = ""  # "own", or "shared" with an equal query
 
 
-class StreamIndexWrong(Event, frozen=True):
+class StreamIndexWrong(ErrorEvent, frozen=True):
     """The index of row filters decided differently from the database, which decides from now on."""
 
-    level: ClassVar[Level] = Level.ERROR
     db: str
     collection: str

@@ -1,4 +1,4 @@
-"""Event base class and levels."""
+"""Event base classes, one for each level."""
 
 from __future__ import annotations
 
@@ -27,3 +27,27 @@ class Event(Struct, frozen=True):
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<!^)(?=[A-Z])", "-", cls.__name__).lower()
+
+
+class SilentEvent(Event, frozen=True):
+    """An event for metrics and traces, which is not logged."""
+
+    level: ClassVar[Level] = Level.SILENT
+
+
+class DebugEvent(Event, frozen=True):
+    """An event that helps to find a fault."""
+
+    level: ClassVar[Level] = Level.DEBUG
+
+
+class WarningEvent(Event, frozen=True):
+    """An event that operators should know of."""
+
+    level: ClassVar[Level] = Level.WARNING
+
+
+class ErrorEvent(Event, frozen=True):
+    """An event that operators have to act on."""
+
+    level: ClassVar[Level] = Level.ERROR

@@ -8,10 +8,8 @@ them all, and a test checks that it is complete.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import docgraph.observe.engine_events  # noqa: F401 - `EVENTS` contains its events
-from docgraph.observe.event import Event, Level
+from docgraph.observe.event import DebugEvent, ErrorEvent, Event, SilentEvent, WarningEvent
 from docgraph.observe.tracing import RequestTrace
 
 
@@ -41,25 +39,22 @@ class ServerStopped(Event, frozen=True):
     uptime: float
 
 
-class NotifyFailed(Event, frozen=True):
+class NotifyFailed(WarningEvent, frozen=True):
     """The service manager (systemd) could not be notified of a `state`."""
 
-    level: ClassVar[Level] = Level.WARNING
     state: str  # "READY=1", "WATCHDOG=1", "STOPPING=1"
     error: BaseException
 
 
-class RequestStarted(Event, frozen=True):
+class RequestStarted(SilentEvent, frozen=True):
     """A request entered the pipeline; exactly one `RequestFinished` follows. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     request_id: str
 
 
-class BodyAwaited(Event, frozen=True):
+class BodyAwaited(SilentEvent, frozen=True):
     """A request waits for the rest of its body; exactly one that is `over` follows. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     request_id: str
     over: bool = False
 
@@ -100,10 +95,9 @@ class RequestRefused(Event, frozen=True):
     path: str = ""
 
 
-class RequestFailed(Event, frozen=True):
+class RequestFailed(ErrorEvent, frozen=True):
     """An unexpected exception; the response contains only `id`."""
 
-    level: ClassVar[Level] = Level.ERROR
     id: str
     request_id: str
     error: BaseException
@@ -124,28 +118,25 @@ class ToolCalled(Event, frozen=True):
     error: str = ""  # the stable code of the error that the agent received
 
 
-class DiskFull(Event, frozen=True):
+class DiskFull(ErrorEvent, frozen=True):
     """The embedded MongoDB has ended: disk full. It is started again when there is space."""
 
-    level: ClassVar[Level] = Level.ERROR
     directory: str
     reason: str = "disk full"
 
 
-class DatabaseLost(Event, frozen=True):
+class DatabaseLost(WarningEvent, frozen=True):
     """The database does not answer; requests that need it answer 500 until it is found again."""
 
-    level: ClassVar[Level] = Level.WARNING
     reason: str
     address: str = ""
     origin: str = ""  # where the connection string was set: "docgraph.yml:12:3"
     hint: str = ""
 
 
-class DatabaseRefused(Event, frozen=True):
+class DatabaseRefused(WarningEvent, frozen=True):
     """The database answers and does not let us log in; requests answer 500 until it does."""
 
-    level: ClassVar[Level] = Level.WARNING
     reason: str
     user: str
     address: str
@@ -160,13 +151,12 @@ class DatabaseFound(Event, frozen=True):
     down_seconds: float = 0.0
 
 
-class RightsMissing(Event, frozen=True):
+class RightsMissing(WarningEvent, frozen=True):
     """The database user lacks permissions that docgraph needs; reported again when they change.
 
     `missing` has an entry for each collection or database, `hint` the command that grants it.
     """
 
-    level: ClassVar[Level] = Level.WARNING
     missing: tuple[str, ...]
     user: str
     address: str
@@ -180,18 +170,16 @@ class RightsGranted(Event, frozen=True):
     user: str
 
 
-class ClocksDiffer(Event, frozen=True):
+class ClocksDiffer(WarningEvent, frozen=True):
     """The time of day is ahead of the database's by that many seconds, or behind if below 0."""
 
-    level: ClassVar[Level] = Level.WARNING
     seconds: float
     hint: str = "set the clocks of both machines, by NTP: tokens end by the time of day"
 
 
-class UnreadableValue(Event, frozen=True):
+class UnreadableValue(WarningEvent, frozen=True):
     """A stored value that no driver could have written rightly; it is shown as its raw bytes."""
 
-    level: ClassVar[Level] = Level.WARNING
     db: str
     collection: str
     id: str  # of the document, where that is known
@@ -199,19 +187,17 @@ class UnreadableValue(Event, frozen=True):
     values: int  # how many there are
 
 
-class ConnectionsUsed(Event, frozen=True):
+class ConnectionsUsed(SilentEvent, frozen=True):
     """So many connections of a client of the database are in use in this worker. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     client: str  # "requests" or "streams"
     count: int
     most: int
 
 
-class ElectionAwaited(Event, frozen=True):
+class ElectionAwaited(SilentEvent, frozen=True):
     """Requests of this worker wait for a new primary, or no longer do. Not logged."""
 
-    level: ClassVar[Level] = Level.SILENT
     is_awaited: bool
 
 
@@ -223,73 +209,65 @@ class FastPathOff(Event, frozen=True):
     reason: str
 
 
-class PluginLoaded(Event, frozen=True):
+class PluginLoaded(DebugEvent, frozen=True):
     """A plugin is ready."""
 
-    level: ClassVar[Level] = Level.DEBUG
     plugin: str
     kind: str
     origin: str  # "built-in", an entry point, or a file
 
 
-class PluginFailed(Event, frozen=True):
+class PluginFailed(ErrorEvent, frozen=True):
     """A plugin raised while it was loaded, started, used or closed."""
 
-    level: ClassVar[Level] = Level.ERROR
     plugin: str
     stage: str  # "load", "start", "close", or the name of the call
     error: BaseException
 
 
-class InterceptorFailed(Event, frozen=True):
+class InterceptorFailed(ErrorEvent, frozen=True):
     """An interceptor raised; what that means for the request is the pipeline's decision."""
 
-    level: ClassVar[Level] = Level.ERROR
     plugin: str
     point: str
     error: BaseException
     request_id: str = ""
 
 
-class ConfigWarning(Event, frozen=True):
+class ConfigWarning(WarningEvent, frozen=True):
     """Something in the configuration works, and should be changed."""
 
-    level: ClassVar[Level] = Level.WARNING
     origin: str  # "docgraph.yml:12:3"
     path: str  # "/graphql/app-def-cache-ttl"
     message: str
     hint: str = ""  # what to do: "use 'app-cache-enabled' and 'app-cache-ttr' instead"
 
 
-class AppLoaded(Event, frozen=True):
+class AppLoaded(DebugEvent, frozen=True):
     """A GraphQL app is compiled and served."""
 
-    level: ClassVar[Level] = Level.DEBUG
     app: str
     uri: str
     duration: float = 0.0  # seconds
 
 
-class AppInvalid(Event, frozen=True):
+class AppInvalid(WarningEvent, frozen=True):
     """A definition cannot be served; responses contain no details."""
 
-    level: ClassVar[Level] = Level.WARNING
     app: str
     problems: tuple[str, ...]
 
 
-class AppPartlyInvalid(Event, frozen=True):
+class AppPartlyInvalid(WarningEvent, frozen=True):
     """An app is served without parts that are invalid; faulty fields answer with an error."""
 
-    level: ClassVar[Level] = Level.WARNING
     app: str
     problems: tuple[str, ...]
 
 
-class AppsRefreshed(Event, frozen=True):
+class AppsRefreshed(DebugEvent, frozen=True):
     """The definitions were read again; the numbers are what this worker now knows."""
 
-    level: ClassVar[Level] = Level.DEBUG
     served: int
     disabled: int
     invalid: int
@@ -307,19 +285,17 @@ class AuthFailed(Event, frozen=True):
     request_id: str = ""
 
 
-class CookieNotSet(Event, frozen=True):
+class CookieNotSet(WarningEvent, frozen=True):
     """A request for a cookie over plain http, where none is set; logged once by each process."""
 
-    level: ClassVar[Level] = Level.WARNING
     option: str  # "/authCookieSetter/secure"
     hint: str
     request_id: str = ""
 
 
-class LoginsBlocked(Event, frozen=True):
+class LoginsBlocked(WarningEvent, frozen=True):
     """The brute force guard refuses further attempts for a while."""
 
-    level: ClassVar[Level] = Level.WARNING
     scope: str  # "address" or "address-and-user"
     client: str
     user: str = ""
@@ -346,64 +322,57 @@ class ViewDenied(Event, frozen=True):
     hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
 
 
-class ViewRefusedByRule(Event, frozen=True):
+class ViewRefusedByRule(WarningEvent, frozen=True):
     """Callers of the rule may not read the view, since the rule filters the rows of `source`."""
 
-    level: ClassVar[Level] = Level.WARNING
     rule: str
     view: str
     source: str
     hint: str = "name the view in mongo.readFilters of the rule, with {} for all of its rows"
 
 
-class FilterPassed(Event, frozen=True):
+class FilterPassed(WarningEvent, frozen=True):
     """A rule for all callers has filters that do not hold for callers of these rules for roles."""
 
-    level: ClassVar[Level] = Level.WARNING
     rule: str
     passed_by: tuple[str, ...]
     hint: str = "rules for roles come first: repeat the filters in those that need them"
 
 
-class RulesTied(Event, frozen=True):
+class RulesTied(WarningEvent, frozen=True):
     """Rules of equal priority overlap, and differ in effect: `rule` is evaluated first."""
 
-    level: ClassVar[Level] = Level.WARNING
     rule: str
     before: tuple[str, ...]
     hint: str = "give them different priorities"
 
 
-class BackgroundFailed(Event, frozen=True):
+class BackgroundFailed(WarningEvent, frozen=True):
     """A background task raised; it runs again after `retry_seconds`, unless it is being stopped."""
 
-    level: ClassVar[Level] = Level.WARNING
     task: str
     error: BaseException
     failures: int = 1
     retry_seconds: float = 0.0
 
 
-class UnattendedFailed(Event, frozen=True):
+class UnattendedFailed(WarningEvent, frozen=True):
     """A shielded task (a write, and what follows it) failed after its client had left."""
 
-    level: ClassVar[Level] = Level.WARNING
     work: str
     error: BaseException
 
 
-class BackgroundLeft(Event, frozen=True):
+class BackgroundLeft(ErrorEvent, frozen=True):
     """A background task did not stop in time and was abandoned."""
 
-    level: ClassVar[Level] = Level.ERROR
     task: str
     seconds: float
 
 
-class LoopLagged(Event, frozen=True):
+class LoopLagged(WarningEvent, frozen=True):
     """The event loop was blocked: no request was answered in that time."""
 
-    level: ClassVar[Level] = Level.WARNING
     seconds: float
     hint: str = (
         "normal in the first minute and on a busy machine; otherwise add workers "
@@ -411,20 +380,21 @@ class LoopLagged(Event, frozen=True):
     )
 
 
-class LinesDropped(Event, frozen=True):
+class LinesDropped(WarningEvent, frozen=True):
     """The reader of the log was too slow: `count` lines are missing here."""
 
-    level: ClassVar[Level] = Level.WARNING
     count: int
 
 
-class ObserverFailed(Event, frozen=True):
+class ObserverFailed(ErrorEvent, frozen=True):
     """A listener raised over an event: a fault of docgraph that must not reach the caller."""
 
-    level: ClassVar[Level] = Level.ERROR
     event: str
     error: BaseException
 
 
+_LEVELS = (Event, SilentEvent, DebugEvent, WarningEvent, ErrorEvent)
 # All of the above, and those of `engine_events.py`.
-EVENTS: tuple[type[Event], ...] = tuple(Event.__subclasses__())
+EVENTS: tuple[type[Event], ...] = tuple(
+    kind for level in _LEVELS for kind in level.__subclasses__() if kind not in _LEVELS
+)

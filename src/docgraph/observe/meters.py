@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -29,22 +29,15 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 
 from docgraph.observe import events, subscribe_each, unsubscribe
 from docgraph.observe.engine_events import (
-    CacheDropped,
     CacheLag,
     CacheSize,
     CacheUsed,
     CertificateAge,
     CommandFinished,
     LiveQueryChanged,
-    LiveQueryRun,
-    LoadShed,
-    RequestLimited,
     StreamClient,
     StreamCursors,
-    StreamSampled,
-    StreamStageFailed,
     StreamTold,
-    WorkerLost,
 )
 from docgraph.observe.event import Event
 from docgraph.observe.metric_list import (
@@ -114,7 +107,7 @@ class Meters:
         self._rare = {
             name: _Children[Any](metric)
             for name, metric in self._metrics.items()
-            if METRICS[name][1]
+            if METRICS[name].labels
         }
         self._handlers = self._build_handlers()
         self._metrics["docgraph_start_time_seconds"].set(time.time())
@@ -133,17 +126,15 @@ class Meters:
         return iter(self._registry.collect())
 
     def close(self) -> None:
-        """Stop counting."""
         unsubscribe(self)
         self._flush()
 
     def _build_handlers(self) -> dict[type[Event], Callable[[Any], None]]:
+        kinds = {kind.__name__: kind for kind in events.EVENTS}
         return {
             events.RequestStarted: self._count_arrival,
             events.BodyAwaited: self._count_upload,
             events.RequestFinished: self._count_request,
-            events.RequestRefused: self._counter("docgraph_http_refused_total", "status"),
-            events.RequestFailed: self._counter("docgraph_http_failures_total", "service"),
             CommandFinished: self._count_command,
             events.DatabaseLost: lambda event: self._metrics["docgraph_database_up"].set(0),
             events.DatabaseRefused: lambda event: self._metrics["docgraph_database_up"].set(0),
@@ -165,37 +156,26 @@ class Meters:
             ),
             StreamTold: self._count_told,
             StreamCursors: lambda event: self._metrics["docgraph_stream_cursors"].set(event.count),
-            StreamStageFailed: self._counter("docgraph_stream_stages_failed_total"),
-            StreamSampled: self._counter("docgraph_stream_decisions_sampled_total", "outcome"),
-            events.AuthFailed: self._counter("docgraph_auth_failures_total", "mechanism", "reason"),
-            events.LoginsBlocked: self._counter("docgraph_logins_blocked_total", "scope"),
-            RequestLimited: self._counter("docgraph_limited_requests_total", "limit", "reason"),
-            LoadShed: self._counter("docgraph_overloaded_total", "bound"),
-            events.AccessDenied: self._counter("docgraph_access_denied_total", "authorizer"),
-            events.PluginFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
-            events.InterceptorFailed: self._counter("docgraph_plugin_failures_total", "plugin"),
-            events.BackgroundFailed: self._counter("docgraph_background_failures_total", "task"),
-            events.LoopLagged: self._counter("docgraph_loop_lags_total"),
-            WorkerLost: self._counter("docgraph_workers_lost_total"),
             events.LinesDropped: lambda event: self._metrics[
                 "docgraph_log_lines_dropped_total"
             ].inc(event.count),
+            CacheUsed: self._uses.append,
+            CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
+            CacheLag: lambda event: (
+                self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
+            ),
+            LiveQueryChanged: partial(
+                self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
+            ),
             **{
-                CacheUsed: self._uses.append,
-                CacheDropped: self._counter("docgraph_cache_invalidations_total", "reason"),
-                CacheSize: lambda event: self._metrics["docgraph_cache_bytes"].set(event.bytes),
-                CacheLag: lambda event: (
-                    self._rare["docgraph_cache_lag_seconds"].of(event.db).set(event.seconds)
-                ),
-                LiveQueryChanged: partial(
-                    self._count_open, "docgraph_live_queries", "docgraph_live_closed_total"
-                ),
-                LiveQueryRun: self._counter("docgraph_live_runs_total", "outcome", "execution"),
+                kinds[kind]: self._counter(name, metric.labels)
+                for name, metric in METRICS.items()
+                for kind in metric.counts
             },
         }
 
-    def _counter(self, name: str, *fields: str) -> Callable[[Any], None]:
-        """Return a handler that counts by fields of the event."""
+    def _counter(self, name: str, fields: Sequence[str]) -> Callable[[Any], None]:
+        """Return a handler that counts by fields of the event, which are the labels."""
         if not fields:
             return lambda event: self._metrics[name].inc()
         children = self._rare[name]
@@ -304,11 +284,11 @@ class Meters:
 
 
 def _build_metrics(registry: CollectorRegistry | None) -> Iterator[tuple[str, Any]]:
-    for name, (kind_and_mode, labels, help) in METRICS.items():
-        kind, _, mode = kind_and_mode.partition(":")
-        if kind == "counter":
-            yield name, Counter(name, help, labels, registry=registry)
-        elif kind == "histogram":
-            yield name, Histogram(name, help, labels, registry=registry, buckets=SECONDS)
+    for name, spec in METRICS.items():
+        common = (name, spec.help, spec.labels)
+        if spec.kind == "counter":
+            yield name, Counter(*common, registry=registry)
+        elif spec.kind == "histogram":
+            yield name, Histogram(*common, registry=registry, buckets=SECONDS)
         else:
-            yield name, Gauge(name, help, labels, registry=registry, multiprocess_mode=mode)  # type: ignore[arg-type]
+            yield name, Gauge(*common, registry=registry, multiprocess_mode=spec.mode)  # type: ignore[arg-type]

@@ -163,7 +163,6 @@ class OperationTally(msgspec.Struct):
     at: float = 0.0
 
     def merge(self, other: OperationTally) -> None:
-        """Add another tally of the same operation."""
         self.count += other.count
         self.failed += other.failed
         self.times = [count + more for count, more in zip(self.times, other.times, strict=True)]

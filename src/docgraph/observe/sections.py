@@ -33,37 +33,26 @@ class Logging(Section, frozen=True):
     """What is logged to stderr, and how."""
 
     section_name: ClassVar[str] = "logging"
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"], Meta(description="least severity logged")
-    ] = "info"
+    level: Annotated[Literal["debug", "info", "warning", "error"], "least severity logged"] = "info"
     format: Annotated[
         Literal["auto", "console", "json"],
-        Meta(
-            description="`console` for people, `json` for machines, one line each; `auto` is "
-            "`console` on a terminal and `json` elsewhere"
-        ),
+        "`console` for people, `json` for machines, one line each; `auto` is `console` on a "
+        "terminal and `json` elsewhere",
     ] = "auto"
-    requests: Annotated[bool, Meta(description="log one line per request")] = True
+    requests: Annotated[bool, "log one line per request"] = True
     requests_exclude_patterns: Annotated[
         tuple[str, ...],
-        Meta(
-            description="paths whose requests are logged once per interval only; `*` matches "
-            "any text"
-        ),
+        "paths whose requests are logged once per interval only; `*` matches any text",
     ] = ()
     requests_exclude_interval_ms: Annotated[
-        Milliseconds, Meta(description="interval for excluded paths; 0 logs only the first request")
+        Milliseconds, "interval for excluded paths; 0 logs only the first request"
     ] = 600_000
     slow_operation_ms: Annotated[
         Milliseconds,
-        Meta(
-            description="GraphQL operations that take so long are logged with their commands "
-            "(`slow-operation`); 0 logs none"
-        ),
+        "GraphQL operations that take so long are logged with their commands (`slow-operation`); "
+        "0 logs none",
     ] = 1000
-    max_field_size: Annotated[
-        ByteSize, Meta(description="longest value in a log line; the rest is cut")
-    ] = 1024
+    max_field_size: Annotated[ByteSize, "longest value in a log line; the rest is cut"] = 1024
 
 
 class Otel(Section, frozen=True):
@@ -73,53 +62,36 @@ class Otel(Section, frozen=True):
     """
 
     section_name: ClassVar[str] = "otel"
-    enabled: Annotated[bool, Meta(description="whether anything is sent to a collector")] = False
+    enabled: Annotated[bool, "whether anything is sent to a collector"] = False
     endpoint: Annotated[
         CollectorAddress | None,
-        Meta(
-            description="base address of the collector, to which `/v1/traces` and `/v1/metrics` "
-            "are added; else `OTEL_EXPORTER_OTLP_ENDPOINT`, else `http://localhost:4318`"
-        ),
+        "base address of the collector, to which `/v1/traces` and `/v1/metrics` are added; else "
+        "`OTEL_EXPORTER_OTLP_ENDPOINT`, else `http://localhost:4318`",
     ] = None
     headers: Annotated[
         dict[HeaderName, HeaderValue],
-        Meta(
-            description="headers of every message to the collector, such as `authorization`; "
-            "else `OTEL_EXPORTER_OTLP_HEADERS`",
-            extra={"secret": True},
-        ),
+        Meta(extra={"secret": True}),
+        "headers of every message to the collector, such as `authorization`; else "
+        "`OTEL_EXPORTER_OTLP_HEADERS`",
     ] = msgspec.field(default_factory=dict)
     service_name: Annotated[
         Name | None,
-        Meta(
-            description="`service.name` of everything that is sent; else `OTEL_SERVICE_NAME`, "
-            "else `docgraph`"
-        ),
+        "`service.name` of everything that is sent; else `OTEL_SERVICE_NAME`, else `docgraph`",
     ] = None
-    traces: Annotated[
-        bool, Meta(description="one span for each request and for each command to the database")
-    ] = True
-    metrics: Annotated[bool, Meta(description="the numbers of `/metrics`")] = True
+    traces: Annotated[bool, "one span for each request and for each command to the database"] = True
+    metrics: Annotated[bool, "the numbers of `/metrics`"] = True
     sample_ratio: Annotated[
         float,
-        Meta(
-            ge=0,
-            le=1,
-            description="share of the traces that are recorded, of those that begin here; a trace "
-            "that a caller has begun is recorded if its `traceparent` is sampled",
-        ),
+        Meta(ge=0, le=1),
+        "share of the traces that are recorded, of those that begin here; a trace that a caller "
+        "has begun is recorded if its `traceparent` is sampled",
     ] = 1.0
     trust_incoming: Annotated[
         bool,
-        Meta(
-            description="continue the traces of callers; else each request begins its own, and "
-            "no caller decides whether it is recorded"
-        ),
+        "continue the traces of callers; else each request begins its own, and no caller decides "
+        "whether it is recorded",
     ] = True
     interval_ms: Annotated[
         Interval | None,
-        Meta(
-            description="time between two messages of metrics; else "
-            "`OTEL_METRIC_EXPORT_INTERVAL`, else one minute"
-        ),
+        "time between two messages of metrics; else `OTEL_METRIC_EXPORT_INTERVAL`, else one minute",
     ] = None

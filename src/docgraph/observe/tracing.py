@@ -42,7 +42,6 @@ class TraceContext(NamedTuple):
 
     @property
     def traceparent(self) -> str:
-        """The `traceparent` header for the next service."""
         return f"00-{self.trace_id:032x}-{self.span_id:016x}-{self.is_sampled:02x}"
 
     def below(self) -> TraceContext:

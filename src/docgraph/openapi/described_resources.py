@@ -290,7 +290,6 @@ class _Conversion:
         self._names = names
 
     def convert(self, schema: Any) -> Any:
-        """Convert a schema, or a list of schemas."""
         if isinstance(schema, list):
             return [self.convert(element) for element in schema]
         if not isinstance(schema, dict):

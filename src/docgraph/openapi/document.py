@@ -15,12 +15,11 @@ from docgraph.exchange import Document, ResourceType
 from docgraph.graphql.definition.definition_schema import build_json_schema
 from docgraph.openapi.components import (
     BODIES,
-    ERRORS,
     GRAPHQL_BODIES,
-    GRAPHQL_RESPONSES,
     HEADERS,
     JSON,
     OPERATIONS,
+    RESPONSES,
     SCHEMAS,
     OperationSpec,
     build_parameters,
@@ -63,7 +62,6 @@ class DescribedServices:
 
 
 def build_document(facts: DescribedServices) -> Document:
-    """Build the OpenAPI document."""
     names: dict[SchemaKey, str] = {}
     for key in facts.survey.schemas:
         names[key] = name_component(key, {**SCHEMAS, **dict.fromkeys(names.values())})
@@ -151,10 +149,8 @@ def _describe_endpoint(
         name = None if key is None else names.get(key)
     shape = None if name is None else refer("schemas", name)
     refuses_patch = collection is not None and not collection.takes_bulk_patch
-    for (type, method), operation in OPERATIONS.items():
-        if type is not endpoint.type:
-            continue
-        if refuses_patch and type is ResourceType.BULK and method == "PATCH":
+    for method, operation in OPERATIONS[endpoint.type].items():
+        if refuses_patch and endpoint.type is ResourceType.BULK and method == "PATCH":
             # The resource has the method, but the collection rejects every such request.
             operation = replace(operation, summary=_REFUSED, answers={})  # noqa: PLW2901
         described: Document = {
@@ -275,7 +271,7 @@ def _describe_variables(*sources: Any) -> Document:
 def _build_components(facts: DescribedServices, names: Mapping[SchemaKey, str]) -> Document:
     components: dict[str, dict[str, Any]] = {
         "schemas": dict(SCHEMAS),
-        "responses": {**ERRORS, **GRAPHQL_RESPONSES},
+        "responses": dict(RESPONSES),
         "headers": HEADERS,
         "requestBodies": GRAPHQL_BODIES,
         "securitySchemes": dict(facts.security),

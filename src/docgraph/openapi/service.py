@@ -58,7 +58,6 @@ DescribedOperation = tuple[str, str, Document, list[Document]]
 
 
 def render_page(document: Document) -> bytes:
-    """Render the page of an OpenAPI document."""
     return _STYLE.render(str(document["info"]["title"]), "".join(_render(document)))
 
 

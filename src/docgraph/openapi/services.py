@@ -42,7 +42,6 @@ _KNOWN: Final = decode(
 
 
 def describe_service(service: Bound) -> dict[str, PathItem]:
-    """Return the paths of a service."""
     paths = _KNOWN.get(service.name)
     if paths is None:
         return _describe_unknown(service)
@@ -89,7 +88,6 @@ def _describe_unknown(service: Bound) -> dict[str, PathItem]:
 
 
 def describe_apps(service: Bound, apps: Iterable[DescribedApp]) -> dict[str, PathItem]:
-    """Return one path for each app."""
     return {
         f"{service.path}/{'/'.join(quote(part, safe='') for part in app.uri)}": {
             "post": _describe_app(service, app)

@@ -38,7 +38,6 @@ class FoundPlugin:
 
     @property
     def section(self) -> type[PluginConfig]:
-        """The struct of that section."""
         return section_struct(self.plugin)
 
     @property
@@ -48,7 +47,6 @@ class FoundPlugin:
 
     @property
     def is_builtin(self) -> bool:
-        """Whether the plugin is built in."""
         return self.origin == _BUILTIN
 
 

@@ -145,7 +145,6 @@ class Service(Plugin, Protocol):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Return the response; raise a `DocgraphError` for a request that cannot be answered."""
-        ...
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
         """Return the methods of this resource; HEAD and OPTIONS are added automatically."""
@@ -175,7 +174,6 @@ class Interceptor(Plugin, Protocol):
 
     async def handle(self, exchange: Exchange) -> Answer | None:
         """Return a response to end the request (at `response`: to replace it), or None."""
-        ...
 
 
 class DataInterceptor(Plugin, Protocol):
@@ -205,7 +203,6 @@ class DataInterceptor(Plugin, Protocol):
 
     def resolve(self, resource: Resource) -> bool:
         """Return whether this resource concerns the interceptor."""
-        ...
 
     async def before_read(self, exchange: Exchange | None, resource: Resource, read: Read) -> Read:
         """Return the read to run, or to count the documents of."""
@@ -270,7 +267,6 @@ class AuthMechanism(Plugin, Protocol):
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
         """Return the result of this mechanism for the request."""
-        ...
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
         """Return the values of `WWW-Authenticate` that this mechanism offers."""
@@ -285,7 +281,6 @@ class Authenticator(Plugin, Protocol):
 
     async def verify(self, user: str, password: str) -> Account | None:
         """Return the account, or None; both take the same time."""
-        ...
 
 
 @runtime_checkable
@@ -294,7 +289,6 @@ class UserFinder(Protocol):
 
     async def find(self, user: str) -> Account | None:
         """Return the account, or None when it does not exist."""
-        ...
 
 
 @runtime_checkable
@@ -303,7 +297,6 @@ class DigestAuthenticator(UserFinder, Protocol):
 
     async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
         """Return HA1 in lower-case hexadecimal digits; None for a user without one."""
-        ...
 
 
 class TokenManager(Plugin, Protocol):
@@ -314,15 +307,12 @@ class TokenManager(Plugin, Protocol):
 
     async def issue(self, account: Account, *, renew: bool = False) -> tuple[str, float]:
         """Return a token for the account and its expiry (seconds since the epoch)."""
-        ...
 
     async def verify(self, user: str, token: str) -> Account | None:
         """Return the account that the token was issued for."""
-        ...
 
     async def revoke(self, account: Account) -> None:
         """Revoke the account's token."""
-        ...
 
 
 class AuthorizerRole(StrEnum):
@@ -357,7 +347,6 @@ class Authorizer(Plugin, Protocol):
 
     async def decide(self, exchange: Exchange) -> Decision:
         """Return `allowed=False` as the veto of a vetoer, `allowed=True` to approve."""
-        ...
 
     def requires_authentication(self, exchange: Exchange) -> bool:
         """Return whether an anonymous caller must log in before this allower could approve."""
@@ -370,7 +359,6 @@ class LoginDemander(Protocol):
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Return whether this request requires an authenticated caller."""
-        ...
 
 
 class Initializer(Plugin, Protocol):
@@ -381,7 +369,6 @@ class Initializer(Plugin, Protocol):
 
     async def initialize(self) -> None:
         """Run once per process; an error is logged, and the call is retried later."""
-        ...
 
 
 class Provider(Plugin, Protocol):
@@ -392,7 +379,6 @@ class Provider(Plugin, Protocol):
 
     def get(self) -> Any:
         """Return the value; called once, after construction of this provider."""
-        ...
 
 
 class VariableResolver(Plugin, Protocol):
@@ -408,7 +394,6 @@ class VariableResolver(Plugin, Protocol):
 
     async def resolve_variable(self, exchange: Exchange, expression: str) -> Any:
         """Return the value of the whole expression; None counts as unbound."""
-        ...
 
 
 @runtime_checkable
@@ -419,4 +404,3 @@ class Command(Plugin, Protocol):
 
     async def run(self, arguments: Sequence[str]) -> int:
         """Run the command; return the exit code."""
-        ...

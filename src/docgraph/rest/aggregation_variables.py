@@ -24,7 +24,6 @@ class DeclaredVariable:
     default: Any = _NO_DEFAULT  # the first one
 
     def describe(self) -> Document:
-        """Return the description of the variable for clients."""
         described: Document = {"name": self.name, "required": self.is_required}
         if self.default is not _NO_DEFAULT:
             described["default"] = self.default

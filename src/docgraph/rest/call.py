@@ -57,7 +57,6 @@ class GetDryRun(Protocol):
 
     async def decide_get(self, exchange: Exchange, path: str) -> tuple[str, Decision | None]:
         """Return the service of a plain GET and its decision; None: denied."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +96,15 @@ class RestCall:
 
     @property
     def request(self) -> Request:
-        """The HTTP request."""
         return self.exchange.request
 
     @property
     def db(self) -> str:
-        """The database of the resource."""
         assert self.resource.db is not None  # noqa: S101 - resources below a database have one
         return self.resource.db
 
     @property
     def collection(self) -> str:
-        """The collection of the resource."""
         assert self.resource.collection is not None  # noqa: S101 - as above
         return self.resource.collection
 
@@ -170,7 +166,6 @@ class RestCall:
         )
 
     async def write(self, write: Write) -> WriteResult:
-        """Write to the resource."""
         return await self.write_at(self.resource, write)
 
     async def write_at(self, resource: Resource, write: Write) -> WriteResult:
@@ -250,7 +245,6 @@ class RestCall:
         return None if collection is None else collection.id
 
     async def require_database(self) -> None:
-        """Reject with 404 if the database does not exist."""
         if not await self.context.catalog.has_database(self.db, self.exchange.deadline):
             raise NotFound(f"Db '{self.db}' does not exist")
 
@@ -288,7 +282,6 @@ class RestCall:
         return bool(accepted) and find_acceptance(accepted, CSV, (JSON,)).is_preferred
 
     def open_list(self) -> JsonList | CsvList:
-        """Return an empty list for the documents of a response."""
         if self.wants_csv:
             return CsvList(self._build_table(), MAX_BYTES, self.request.offload)
         return JsonList(

@@ -99,6 +99,14 @@ class Condition:
         return unless is not None and (unless.any or (etag is not None and etag in unless))
 
 
+class ConditionUnmet(Exception):
+    """The stored document does not satisfy the condition; `answer` is the response, 412."""
+
+    def __init__(self, answer: Body) -> None:
+        super().__init__("the condition of the request is not met")
+        self.answer = answer
+
+
 def _stored_forms(tags: Tags | None) -> list[Any]:
     """Return the stored forms of the tags: other programs may store etags of another type."""
     values = tags.values if tags is not None else ()
@@ -137,12 +145,10 @@ def is_demanded(policies: Sequence[Any], default: str, *, deleting: bool) -> boo
 
 
 def new_etag() -> ObjectId:
-    """Return the etag of a write."""
     return ObjectId()
 
 
 def etag_header(etag: ObjectId) -> tuple[str, str]:
-    """Return the header `ETag` of a written document."""
     return ("ETag", str(etag))
 
 

@@ -90,7 +90,6 @@ def resolve_date(kind: Any) -> datetime | Timestamp:
 
 
 def split_path(path: str) -> list[str]:
-    """Return the names of a path in dot notation."""
     names = path.split(".", _MAX_STEPS)
     if len(names) > _MAX_STEPS:
         raise RequestError(

@@ -97,7 +97,6 @@ def parse_id_type(text: str) -> IdType:
 
 
 def parse_id(segment: str, id_type: IdType = IdType.STRING_OID) -> Any:
-    """Return the id that the segment represents."""
     if segment[:1] == "_" and segment.lower() in _NAMED and id_type not in _FIXED:
         return _NAMED[segment.lower()]
     if id_type is IdType.STRING_OID:

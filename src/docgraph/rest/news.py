@@ -9,14 +9,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import (
-    Exchange,
-    Resource,
-    ResourceType,
-    Write,
-    WriteKind,
-    WriteResult,
-)
+from docgraph.exchange import Exchange, Resource, ResourceType, Write, WriteKind, WriteResult
 from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor, Initializer
 from docgraph.rest.sections import Mongo
@@ -95,7 +88,9 @@ class CollectionNotifier(DataInterceptor):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """Announce the change and return the result unchanged."""
-        if resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS:
+        if self._is_news(resource, write):
             await self._news.announce()
         return result
+
+    def _is_news(self, resource: Resource, write: Write) -> bool:
+        return resource.collection == METADATA_STORE or write.kind in _OF_COLLECTIONS

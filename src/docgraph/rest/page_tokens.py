@@ -31,7 +31,6 @@ class PageStart(NamedTuple):
 
 
 def render_token(order: SortOrder, place: PageStart) -> str:
-    """Render the token of a position in that order."""
     key = b"" if place.key is None else encode_key(place.key)
     content = b"%b\0%d\0%b" % (_signature(order).encode(), place.skip, key)
     return urlsafe_b64encode(content).rstrip(b"=").decode()

@@ -113,7 +113,6 @@ class Parameters(DataParameters):
 
     @property
     def skip(self) -> int:
-        """The number of documents before the page."""
         return (self.page - 1) * self.pagesize
 
     @property

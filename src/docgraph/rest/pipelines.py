@@ -143,12 +143,7 @@ def inspect_keys(entry: Document, keys: Sequence[str], place: str) -> Iterator[F
 
 
 def inspect_stages(
-    stages: Any,
-    place: str,
-    db: str,
-    policy: Policy,
-    *,
-    allowed: frozenset[str] = READ_STAGES,
+    stages: Any, place: str, db: str, policy: Policy, *, allowed: frozenset[str] = READ_STAGES
 ) -> Iterator[Flaw]:
     """Return what is wrong with the stages of the entry at `place`."""
     template, flaws = inspect_template(stages, vocabulary=REST, context="stages")

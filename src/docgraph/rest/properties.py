@@ -53,8 +53,7 @@ def check_properties(
         for name in _UNSUPPORTED:
             if name in properties:
                 raise NotSupported(
-                    f"the property {name} of a collection is not supported",
-                    hint=_UNSUPPORTED[name],
+                    f"the property {name} of a collection is not supported", hint=_UNSUPPORTED[name]
                 )
     all_flaws = _inspect(as_meant(to_stored(properties)), db, policy, of_collection)
     flaws = list(islice(all_flaws, MAX_FLAWS))

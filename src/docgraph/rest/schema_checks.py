@@ -22,12 +22,10 @@ from docgraph.exchange import (
     ResourceType,
     Write,
     WriteKind,
-    WriteResult,
 )
 from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
-from docgraph.graphql.sections import Graphql
 from docgraph.plugins.kinds import DataInterceptor
-from docgraph.rest.news import CollectionNews
+from docgraph.rest.news import CollectionNotifier
 from docgraph.rest.schema_store import InvalidSchema, Schemas, Validator, identify
 from docgraph.rest.sections import Mongo
 from docgraph.runtime import Blocking, Generations, Lane, run_blocking
@@ -48,7 +46,6 @@ class _OnSchemas(DataInterceptor):
     """An interceptor of the schema stores of all databases."""
 
     def resolve(self, resource: Resource) -> bool:
-        """Return whether the resource is the schema store or a schema."""
         return resource.collection == SCHEMA_STORE
 
 
@@ -67,13 +64,11 @@ class SchemaStoreChecker(_OnSchemas):
         self._schemas = Schemas(store, generations, self._lane, ttl=0)
 
     async def close(self) -> None:
-        """Cancel the reads in progress."""
         await self._schemas.close()
 
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Check and prepare all schemas of the write."""
         reject_marker_in_filter(write.filter)
         if write.kind is WriteKind.UPDATE:
             raise NotSupported("schemas cannot be updated in place", hint="PUT the whole schema")
@@ -98,25 +93,17 @@ def _prepare(document: Document, db: str) -> tuple[Document, Document]:
     return schema, to_stored({**written, **ours})
 
 
-class SchemaStoreNotifier(_OnSchemas):
+class SchemaStoreNotifier(CollectionNotifier):
     """Announces a written schema to every worker and instance."""
 
     name: ClassVar[str] = "jsonSchemaStoreTeller"
     description: ClassVar[str] = "makes written JSON schemas known to all workers"
-    hears_uncertain: ClassVar[bool] = True
 
-    def __init__(
-        self, config: PluginConfig, store: Store, generations: Generations, graphql: Graphql
-    ) -> None:
-        self.config = config
-        self._news = CollectionNews(store, generations, graphql)
+    def resolve(self, resource: Resource) -> bool:
+        return resource.collection == SCHEMA_STORE
 
-    async def after_write(
-        self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
-    ) -> WriteResult:
-        """Announce the write; the result stays the same."""
-        await self._news.announce()
-        return result
+    def _is_news(self, resource: Resource, write: Write) -> bool:
+        return True
 
 
 class SchemaStoreReader(_OnSchemas):
@@ -134,7 +121,6 @@ class SchemaStoreReader(_OnSchemas):
     async def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> list[Document]:
-        """Return the schemas with unescaped keys."""
         return [as_written(document) for document in documents]
 
 
@@ -170,7 +156,6 @@ class SchemaChecker(DataInterceptor):
         )
 
     async def close(self) -> None:
-        """Cancel the reads in progress."""
         await self._metadata.close()
         await self._schemas.close()
 
@@ -184,7 +169,6 @@ class SchemaChecker(DataInterceptor):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Validate all documents of the write."""
         if write.kind in (WriteKind.DELETE, WriteKind.CREATE, WriteKind.DROP):
             return write
         metadata = await self._metadata.find(

@@ -26,16 +26,10 @@ _BY_POSITION: Final = frozenset({"items", "prefixItems"})
 _REFERENCES: Final = frozenset({"$dynamicRef", "$recursiveRef", "$ref"})
 _DATA: Final = frozenset({"const", "default", "enum", "examples"})  # no subschemas
 _BELOW: Final = frozenset(
-    {
-        "additionalItems",
-        "additionalProperties",
-        "contains",
-        "items",
-        "patternProperties",
-        "propertyNames",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
+    (
+        "additionalItems additionalProperties contains items patternProperties propertyNames "
+        "unevaluatedItems unevaluatedProperties"
+    ).split()
 )
 _EQUAL_COST: Final = 25  # to compare two objects or arrays, in evaluations of a keyword
 _PATTERN_COST: Final = 10  # to match one pattern
@@ -219,11 +213,9 @@ class _Graph:
 
     @property
     def nodes(self) -> list[_Node]:
-        """Return all nodes."""
         return [*self._known.values(), self._leaf, self._inner]
 
     def _index(self, start: _Place) -> None:
-        """Record the targets of `$id` and `$anchor`."""
         pending = [start]
         while pending:
             place = pending.pop()
@@ -294,7 +286,6 @@ class _Graph:
         return {name: self._get(place.enter(part)) for name, part in parts}
 
     def _weigh(self, schema: Mapping[str, Any], node: _Node) -> None:
-        """Return the cost of the keywords that have no subschema."""
         self.has_alternatives |= "anyOf" in schema or "oneOf" in schema
         self.has_names |= "propertyNames" in schema
         node.evaluations += len(schema)
@@ -312,7 +303,6 @@ class _Graph:
             node.errors += _count_values(schema.get(keyword)) // _VALUES_OF_ERROR
 
     def _follow(self, place: _Place, reference: str, keyword: str) -> list[_Node]:
-        """Return the possible targets of a reference."""
         address, fragment = urldefrag(urljoin(place.base, reference))
         referenced = self._places.get(f"{address}#{fragment}".removesuffix("#"))
         if referenced is None and fragment.startswith("/"):
@@ -327,7 +317,6 @@ class _Graph:
 
 
 def _descend(place: _Place | None, pointer: str) -> _Place | None:
-    """Resolve a JSON pointer."""
     for step in unquote(pointer).split("/")[1:]:
         if place is None:
             return None

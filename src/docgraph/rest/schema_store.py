@@ -163,7 +163,6 @@ def _without_own(schema: Mapping[str, Any]) -> Document:
 
 
 def _to_json(value: Document) -> Document:
-    """Return the value as plain JSON types."""
     content: Document = load(encode(value, JsonMode.STANDARD))
     return content
 
@@ -305,7 +304,6 @@ class Schemas:
         return await self._kept.get((db, id), self._compile_stored)
 
     async def close(self) -> None:
-        """Cancel the reads in progress."""
         await self._kept.close()
 
     async def compile(

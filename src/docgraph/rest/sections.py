@@ -18,9 +18,9 @@ EtagPolicy = Literal["REQUIRED", "REQUIRED_FOR_DELETE", "OPTIONAL"]
 class EtagCheckPolicy(Section, frozen=True):
     """When a write has to carry the etag of what it changes."""
 
-    db: Annotated[EtagPolicy, Meta(description="for databases")] = "REQUIRED_FOR_DELETE"
-    coll: Annotated[EtagPolicy, Meta(description="for collections")] = "REQUIRED_FOR_DELETE"
-    doc: Annotated[EtagPolicy, Meta(description="for documents")] = "OPTIONAL"
+    db: Annotated[EtagPolicy, "for databases"] = "REQUIRED_FOR_DELETE"
+    coll: Annotated[EtagPolicy, "for collections"] = "REQUIRED_FOR_DELETE"
+    doc: Annotated[EtagPolicy, "for documents"] = "OPTIONAL"
 
 
 DEFAULT_PAGESIZE: Final = 100
@@ -30,44 +30,35 @@ class Mongo(ServiceConfig, frozen=True):
     """The REST API for databases, collections and documents."""
 
     section_name: ClassVar[str] = "mongo"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="base path of the REST API")] = "/"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = True
+    enabled: Annotated[bool, "whether the service is on"] = True
+    uri: Annotated[Uri, "base path of the REST API"] = "/"
+    secured: Annotated[bool, "whether requests have to pass an authorizer"] = True
     mongo_mounts: Annotated[
         tuple[MongoMount, ...],
-        Meta(description="which databases and collections are served, and where", min_length=1),
+        Meta(min_length=1),
+        "which databases and collections are served, and where",
     ] = (MongoMount(what="/docgraph", where="/"),)
     default_pagesize: Annotated[
-        int, Meta(description="documents of a page when the request does not say", ge=0, le=100_000)
+        int, Meta(ge=0, le=100_000), "documents of a page when the request does not say"
     ] = DEFAULT_PAGESIZE
-    max_pagesize: Annotated[int, Meta(description="most documents of a page", ge=1, le=100_000)] = (
-        1000
+    max_pagesize: Annotated[int, Meta(ge=1, le=100_000), "most documents of a page"] = 1000
+    etag_check_policy: Annotated[EtagCheckPolicy, "when a write has to carry an etag"] = (
+        msgspec.field(default_factory=EtagCheckPolicy)
     )
-    etag_check_policy: Annotated[
-        EtagCheckPolicy, Meta(description="when a write has to carry an etag")
-    ] = msgspec.field(default_factory=EtagCheckPolicy)
-    query_time_limit: Annotated[
-        Milliseconds, Meta(description="time limit of a read, in ms; 0 means no limit")
-    ] = 0
+    query_time_limit: Annotated[Milliseconds, "time limit of a read, in ms; 0 means no limit"] = 0
     aggregation_time_limit: Annotated[
-        Milliseconds, Meta(description="time limit of an aggregation, in ms; 0 means no limit")
+        Milliseconds, "time limit of an aggregation, in ms; 0 means no limit"
     ] = 0
     aggregation_check_operators: Annotated[
-        bool, Meta(description="refuse operators in the variables of an aggregation")
+        bool, "refuse operators in the variables of an aggregation"
     ] = True
     local_cache_enabled: Annotated[
-        bool, Meta(description="keep the metadata of databases and collections in memory")
+        bool, "keep the metadata of databases and collections in memory"
     ] = True
-    local_cache_ttl: Annotated[
-        Milliseconds, Meta(description="time that metadata is kept, in ms")
-    ] = 60_000
-    schema_cache_enabled: Annotated[bool, Meta(description="keep JSON schemas in memory")] = True
-    schema_cache_ttl: Annotated[
-        Milliseconds, Meta(description="time that a JSON schema is kept, in ms")
-    ] = 60_000
-    max_body_size: Annotated[ByteSize, Meta(description="largest request body; more is 413")] = (
-        16_777_216
-    )
+    local_cache_ttl: Annotated[Milliseconds, "time that metadata is kept, in ms"] = 60_000
+    schema_cache_enabled: Annotated[bool, "keep JSON schemas in memory"] = True
+    schema_cache_ttl: Annotated[Milliseconds, "time that a JSON schema is kept, in ms"] = 60_000
+    max_body_size: Annotated[ByteSize, "largest request body; more is 413"] = 16_777_216
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Report a default page size above the maximum page size."""

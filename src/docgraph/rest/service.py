@@ -29,6 +29,7 @@ from docgraph.plugins.check import has_method_for
 from docgraph.plugins.kinds import Kind, Service
 from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.rest.call import Context, GetDryRun, Handlers, RestCall, RestHandler
+from docgraph.rest.etags import ConditionUnmet
 from docgraph.rest.handlers import (
     aggregations,
     bulk,
@@ -132,11 +133,9 @@ class MongoService(Service):
         )
 
     async def close(self) -> None:
-        """Stop the reads that are in progress for callers."""
         await self._context.metadata.close()
 
     def parse(self, exchange: Exchange) -> DataRequest:
-        """Parse the resource, its id and the parameters of a request."""
         return self._parser.parse(exchange.request)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
@@ -159,7 +158,6 @@ class MongoService(Service):
         return self._config.query_time_limit if exchange.request.method in _READING else 0
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Call the handler of the resource and the method."""
         request, parsed = exchange.request, exchange.parsed
         assert isinstance(parsed, DataRequest)  # noqa: S101 - `parse` made it
         resource, parameters = parsed.resource, parsed.parameters
@@ -169,6 +167,8 @@ class MongoService(Service):
         handler = HANDLERS[resource.type, method]
         try:
             return await self._run(handler, RestCall(exchange, resource, parameters, self._context))
+        except ConditionUnmet as unmet:
+            return unmet.answer
         except (StoreError, NotFound) as error:
             has_body = isinstance(error, StoreRejected) and method not in _WITHOUT_BODY
             content = await request.get_content() if has_body else None

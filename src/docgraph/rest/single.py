@@ -201,10 +201,7 @@ async def _replace(call: RestCall, body: Document, target: Target) -> Answer:
     etag = new_etag()
     document = {**await call.request.work(prepare_document, body), ETAG: etag}
     write = Write(
-        WriteKind.REPLACE,
-        (document,),
-        filter=target.filter,
-        upsert=call.mode is WriteMode.UPSERT,
+        WriteKind.REPLACE, (document,), filter=target.filter, upsert=call.mode is WriteMode.UPSERT
     )
     return await _run(call, write, target, etag)
 

@@ -18,12 +18,7 @@ from typing import Any, ClassVar, Final
 from docgraph.exchange.data import Document
 from docgraph.exchange.errors import DefinitionError
 from docgraph.rest.aggregation_variables import find_variables
-from docgraph.rest.pipelines import (
-    in_stages,
-    inspect_entries,
-    inspect_keys,
-    inspect_stages,
-)
+from docgraph.rest.pipelines import in_stages, inspect_entries, inspect_keys, inspect_stages
 from docgraph.store import Policy
 from docgraph.store.guard.fence import split_leading
 from docgraph.store.guard.stage_checks import STREAM_STAGES, has_key

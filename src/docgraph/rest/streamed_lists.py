@@ -54,16 +54,13 @@ class CsvList:
 
     @property
     def receiver(self) -> Take:
-        """What receives the documents of a read."""
         return self.add
 
     async def find_last(self) -> Document:
-        """Return the last document."""
         return self._last
 
     @property
     def count(self) -> int:
-        """The number of documents."""
         return self._table.count
 
     async def add(self, documents: list[Document]) -> None:
@@ -81,7 +78,6 @@ class CsvList:
         self._last = documents[-1] if documents else self._last
 
     def render(self) -> bytes:
-        """Return the CSV."""
         return self._table.drain() or _NO_COLUMNS
 
 
@@ -142,7 +138,6 @@ class CsvExport(CsvList):
         return chunk
 
     async def aclose(self) -> None:
-        """Cancel the read."""
         await cancel_until_over([self._work])
 
 
@@ -213,11 +208,9 @@ class JsonList:
 
     @property
     def receiver(self) -> Take:
-        """What receives the documents of a read."""
         return self.add if self._program is None else RawTake(self.add)
 
     async def find_last(self) -> Document:
-        """Return the last document."""
         last = self._last
         return (await self._decode([last]))[0] if isinstance(last, bytes) else last
 

@@ -38,14 +38,11 @@ ANY_HOST: Final = "*"
 class ProbeListener(Section, frozen=True):
     """A listener for health checks, answered by the parent process: no worker delays it."""
 
-    host: Annotated[Host, Meta(description="address to listen on; `0.0.0.0` for all")] = "127.0.0.1"
+    host: Annotated[Host, "address to listen on; `0.0.0.0` for all"] = "127.0.0.1"
     port: Annotated[
-        Port | None,
-        Meta(description="port to listen on; 0 takes a free one; null: there is no such listener"),
+        Port | None, "port to listen on; 0 takes a free one; null: there is no such listener"
     ] = None
-    metrics: Annotated[
-        bool, Meta(description="also answer `/metrics` there, to callers without credentials")
-    ] = False
+    metrics: Annotated[bool, "also answer `/metrics` there, to callers without credentials"] = False
 
     @property
     def is_on(self) -> bool:
@@ -59,33 +56,23 @@ class Core(Section, frozen=True):
     section_name: ClassVar[str] = "core"
     name: Annotated[
         str,
-        Meta(
-            description="name of this instance, in logs and greetings",
-            pattern=r"^[^\x00-\x1f\x7f]{1,64}\Z",
-            extra={"form": "1 to 64 printable characters"},
-        ),
+        Meta(pattern=r"^[^\x00-\x1f\x7f]{1,64}\Z", extra={"form": "1 to 64 printable characters"}),
+        "name of this instance, in logs and greetings",
     ] = "docgraph"
-    workers: Annotated[int, Meta(description="worker processes", ge=1, le=256)] = 1
-    data_directory: Annotated[
-        FilePath, Meta(description="where the embedded MongoDB keeps its data")
-    ] = "./data"
+    workers: Annotated[int, Meta(ge=1, le=256), "worker processes"] = 1
+    data_directory: Annotated[FilePath, "where the embedded MongoDB keeps its data"] = "./data"
     embedded_port: Annotated[
         Annotated[int, Meta(ge=1, le=65535)] | None,
-        Meta(
-            description="port of the embedded MongoDB on 127.0.0.1, also for existing data; "
-            "without one, that of the first start, which is random"
-        ),
+        "port of the embedded MongoDB on 127.0.0.1, also for existing data; without one, that of "
+        "the first start, which is random",
     ] = None
     plugins_directory: Annotated[
-        PluginsDirectory,
-        Meta(description="where plugins are looked for; relative to the configuration file"),
+        PluginsDirectory, "where plugins are looked for; relative to the configuration file"
     ] = "plugins"
     trusted_proxies: Annotated[
         tuple[str, ...],
-        Meta(
-            description="addresses or networks of proxies whose `X-Forwarded-*` headers are "
-            "believed; `unix` for those at `http-listener.socket`"
-        ),
+        "addresses or networks of proxies whose `X-Forwarded-*` headers are believed; `unix` for "
+        "those at `http-listener.socket`",
     ] = ()
     allowed_hosts: Annotated[
         tuple[
@@ -95,18 +82,13 @@ class Core(Section, frozen=True):
             ],
             ...,
         ],
-        Meta(
-            description="`Host` values accepted in addition to loopback and that of `base-url`; "
-            "one without a port matches every port, `*` every host. Not set: listeners on "
-            "loopback accept no others, other listeners accept any"
-        ),
+        "`Host` values accepted in addition to loopback and that of `base-url`; one without a "
+        "port matches every port, `*` every host. Not set: listeners on loopback accept no "
+        "others, other listeners accept any",
     ] = ()
     tracing_headers: Annotated[
         tuple[HeaderName, ...],
-        Meta(
-            description="request headers that are sent back and logged; the first one present "
-            "is the request id"
-        ),
+        "request headers that are sent back and logged; the first one present is the request id",
     ] = ()
     base_url: Annotated[
         Annotated[
@@ -117,40 +99,31 @@ class Core(Section, frozen=True):
             ),
         ]
         | None,
-        Meta(description="public address of this instance, used in `Location` and documents"),
+        "public address of this instance, used in `Location` and documents",
     ] = None
     wait_timeout_ms: Annotated[
         Milliseconds,
-        Meta(
-            description="longest time that a request waits: for its turn, for users and rules, for "
-            "a server of the database and a connection to it; 0 means no limit"
-        ),
+        "longest time that a request waits: for its turn, for users and rules, for a server of "
+        "the database and a connection to it; 0 means no limit",
     ] = 15_000
     workers_scheduler_parallelism: Annotated[
         int,
-        Meta(
-            description="threads of a worker process for computing of docgraph itself, not for "
-            "services of plugins that block; 0 or less means 1.5 times the core count",
-            ge=-1024,
-            le=1024,
-        ),
+        Meta(ge=-1024, le=1024),
+        "threads of a worker process for computing of docgraph itself, not for services of "
+        "plugins that block; 0 or less means 1.5 times the core count",
     ] = 0
     workers_scheduler_max_pool_size: Annotated[
         int,
-        Meta(
-            description="most threads of a worker process for services of plugins that block, and "
-            "the same for other methods of plugins",
-            ge=1,
-            le=4096,
-        ),
+        Meta(ge=1, le=4096),
+        "most threads of a worker process for services of plugins that block, and the same for "
+        "other methods of plugins",
     ] = 256
     force_gzip_encoding: Annotated[
-        bool, Meta(description="refuse requests whose client does not accept compression")
+        bool, "refuse requests whose client does not accept compression"
     ] = False
 
     probe_listener: Annotated[
-        ProbeListener,
-        Meta(description="a separate listener for `/ping` and `/health/db`; on when it has a port"),
+        ProbeListener, "a separate listener for `/ping` and `/health/db`; on when it has a port"
     ] = msgspec.field(default_factory=ProbeListener)
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -196,8 +169,5 @@ class Cors(Section, frozen=True):
     section_name: ClassVar[str] = "cors"
     allow_origins: Annotated[
         tuple[AllowedOrigin, ...],
-        Meta(
-            description="origins that may send credentials; with none, every origin may call "
-            "without credentials"
-        ),
+        "origins that may send credentials; with none, every origin may call without credentials",
     ] = ()

@@ -116,12 +116,10 @@ class Docgraph:
         await self._stack.aclose()
 
     def is_probe(self, exchange: Exchange) -> bool:
-        """Return whether this is a health check, which does not wait in the queue."""
         route = self._routes.find(exchange.request)
         return route is not None and route.is_probe
 
     def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
-        """Return the response to a request that is rejected before its turn."""
         route = self._routes.find(exchange.request)
         try:
             return render(error, exchange, route, self._authenticator)
@@ -129,7 +127,6 @@ class Docgraph:
             return render(fault, exchange, None, self._authenticator)
 
     async def answer(self, exchange: Exchange) -> Answer:
-        """Answer one request."""
         use_uuid_representation(self._uuids)
         return await self._pipeline.answer(exchange)
 

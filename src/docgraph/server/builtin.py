@@ -2,190 +2,147 @@
 
 from __future__ import annotations
 
-from docgraph.access.acl_registry import ACLRegistryAllower, ACLRegistryProvider, ACLRegistryVetoer
-from docgraph.access.author_limits import DefinitionLimits
-from docgraph.access.authorize import FilterOperatorsBlacklist, FullAuthorizer, OriginVetoer
-from docgraph.access.dry_run import DryRunProvider
-from docgraph.access.enforce import (
-    HiddenReads,
-    HiddenWrites,
-    RequestMerger,
-    ResponseProjector,
-    WriteFilter,
+from docgraph.access import (
+    acl_registry,
+    author_limits,
+    authorize,
+    dry_run,
+    enforce,
+    explain_decision,
+    role_escalation,
+    rule_authorizers,
+    rule_warnings,
+    rule_writes,
+    rulebook,
 )
-from docgraph.access.explain_decision import AccessExplain
-from docgraph.access.role_escalation import RootRoleGuard
-from docgraph.access.rule_authorizers import (
-    AclCollection,
-    AclWatcher,
-    DbAclAuthorizer,
-    FileAclAuthorizer,
+from docgraph.auth import brute_force
+from docgraph.auth.authenticators import (
+    db_users,
+    file_users,
+    first_user,
+    password_costs,
+    user_writes,
 )
-from docgraph.access.rule_warnings import RulesCheck
-from docgraph.access.rule_writes import PermissionChecker, PermissionNotifier
-from docgraph.access.rulebook import RuleBookProvider
-from docgraph.auth.authenticators.db_users import DatabaseRealm
-from docgraph.auth.authenticators.file_users import FileRealm
-from docgraph.auth.authenticators.first_user import FirstUser
-from docgraph.auth.authenticators.password_costs import PasswordCosts
-from docgraph.auth.authenticators.user_writes import (
-    AffectedUsers,
-    PasswordHasher,
-    PasswordStripper,
-    UserChangeNotifier,
-)
-from docgraph.auth.brute_force import FailedLogins, LoginGuard, SuccessfulLogins
-from docgraph.auth.cookies.cookie import (
-    CookieClearer,
-    CookieClearerOnRefusal,
-    CookieHandler,
-    CookieRemover,
-    CookieSetter,
-)
-from docgraph.auth.mechanisms.api_key import ApiKeyMechanism, ApiKeyService, KeyHeader
-from docgraph.auth.mechanisms.basic import BasicMechanism, IdentityMechanism, TokenBasicMechanism
-from docgraph.auth.mechanisms.digest import DigestMechanism
-from docgraph.auth.mechanisms.jwt import JwtMechanism
-from docgraph.auth.tokens.claim_warnings import AccountBindings, ClaimsAdvisor
-from docgraph.auth.tokens.revocation_watch import (
-    RevocationsGate,
-    RevocationsProvider,
-    RevocationsWatcher,
-)
-from docgraph.auth.tokens.service import RolesService, TokenService
-from docgraph.auth.tokens.token import TokenHeaders, TokenHeadersOnRefusal
-from docgraph.auth.tokens.token_managers import JwtTokens, RandomTokens
-from docgraph.authoring.service import ToolsService
-from docgraph.console.service import ConsoleService
-from docgraph.events.service import EventStreamsProvider
-from docgraph.graphql.apps.app_index import AppsIndex, AppsIndexOnCreation
-from docgraph.graphql.apps.app_plugins import AppsInitializer, AppsProvider, AppsUpdater
-from docgraph.graphql.apps.definition_writes import (
-    DefinitionChecker,
-    DefinitionNotifier,
-    DefinitionReader,
-)
-from docgraph.graphql.apps.history_plugins import DefinitionHistorian, HistoryKeeper
-from docgraph.graphql.http.service import GraphqlService
-from docgraph.mcp.oauth_metadata import McpChallenge, McpMetadata
-from docgraph.mcp.service import McpService
-from docgraph.openapi.service import OpenApiPageService, OpenApiService
+from docgraph.auth.cookies import cookie
+from docgraph.auth.mechanisms import api_key, basic, digest, jwt
+from docgraph.auth.tokens import claim_warnings, revocation_watch, token, token_managers
+from docgraph.auth.tokens import service as token_service
+from docgraph.authoring import service as authoring_service
+from docgraph.console import service as console_service
+from docgraph.events import service as event_service
+from docgraph.graphql.apps import app_index, app_plugins, definition_writes, history_plugins
+from docgraph.graphql.http import service as graphql_service
+from docgraph.mcp import oauth_metadata
+from docgraph.mcp import service as mcp_service
+from docgraph.openapi import service as openapi_service
 from docgraph.plugins.kinds import Plugin
-from docgraph.rest.handlers.stream_list import StreamListAllower
-from docgraph.rest.news import CollectionNotifier, CollectionsUpdater
-from docgraph.rest.schema_checks import (
-    SchemaChecker,
-    SchemaStoreChecker,
-    SchemaStoreNotifier,
-    SchemaStoreReader,
-)
-from docgraph.rest.service import MongoService
-from docgraph.server.services.batch import BatchService
-from docgraph.server.services.monitoring import DatabaseProbe, MetricsService, Ping
-from docgraph.server.services.rights import OwnRights, VisibleApps
+from docgraph.rest import news, schema_checks
+from docgraph.rest import service as rest_service
+from docgraph.rest.handlers import stream_list
+from docgraph.server.services import batch, monitoring, rights
 from docgraph.store import ClientProvider
 
 BUILTIN: tuple[type[Plugin], ...] = (
     # the database client, for plugins
     ClientProvider,
     # authentication: mechanisms
-    TokenBasicMechanism,
-    BasicMechanism,
-    DigestMechanism,
-    JwtMechanism,
-    ApiKeyMechanism,
-    KeyHeader,
-    ApiKeyService,
-    IdentityMechanism,
+    basic.TokenBasicMechanism,
+    basic.BasicMechanism,
+    digest.DigestMechanism,
+    jwt.JwtMechanism,
+    api_key.ApiKeyMechanism,
+    api_key.KeyHeader,
+    api_key.ApiKeyService,
+    basic.IdentityMechanism,
     # authentication: realms, and what guards them
-    DatabaseRealm,
-    FileRealm,
-    FirstUser,
-    PasswordCosts,
-    PasswordHasher,
-    PasswordStripper,
-    AffectedUsers,
-    UserChangeNotifier,
-    LoginGuard,
-    FailedLogins,
-    SuccessfulLogins,
+    db_users.DatabaseRealm,
+    file_users.FileRealm,
+    first_user.FirstUser,
+    password_costs.PasswordCosts,
+    user_writes.PasswordHasher,
+    user_writes.PasswordStripper,
+    user_writes.AffectedUsers,
+    user_writes.UserChangeNotifier,
+    brute_force.LoginGuard,
+    brute_force.FailedLogins,
+    brute_force.SuccessfulLogins,
     # authentication: tokens and cookies
-    RandomTokens,
-    JwtTokens,
-    TokenService,
-    TokenHeaders,
-    TokenHeadersOnRefusal,
-    RevocationsProvider,
-    AccountBindings,
-    RevocationsGate,
-    RevocationsWatcher,
-    ClaimsAdvisor,
-    CookieHandler,
-    CookieClearer,
-    CookieClearerOnRefusal,
-    CookieSetter,
-    CookieRemover,
-    RolesService,
+    token_managers.RandomTokens,
+    token_managers.JwtTokens,
+    token_service.TokenService,
+    token.TokenHeaders,
+    token.TokenHeadersOnRefusal,
+    revocation_watch.RevocationsProvider,
+    claim_warnings.AccountBindings,
+    revocation_watch.RevocationsGate,
+    revocation_watch.RevocationsWatcher,
+    claim_warnings.ClaimsAdvisor,
+    cookie.CookieHandler,
+    cookie.CookieClearer,
+    cookie.CookieClearerOnRefusal,
+    cookie.CookieSetter,
+    cookie.CookieRemover,
+    token_service.RolesService,
     # authorization
-    ACLRegistryProvider,
-    ACLRegistryVetoer,
-    ACLRegistryAllower,
-    RuleBookProvider,
-    FileAclAuthorizer,
-    DbAclAuthorizer,
-    AclCollection,
-    AclWatcher,
-    RulesCheck,
-    FullAuthorizer,
-    OriginVetoer,
-    FilterOperatorsBlacklist,
-    RootRoleGuard,
-    PermissionChecker,
-    PermissionNotifier,
-    HiddenReads,
-    HiddenWrites,
-    WriteFilter,
-    RequestMerger,
-    ResponseProjector,
-    DryRunProvider,
-    DefinitionLimits,
-    AccessExplain,
+    acl_registry.ACLRegistryProvider,
+    acl_registry.ACLRegistryVetoer,
+    acl_registry.ACLRegistryAllower,
+    rulebook.RuleBookProvider,
+    rule_authorizers.FileAclAuthorizer,
+    rule_authorizers.DbAclAuthorizer,
+    rule_authorizers.AclCollection,
+    rule_authorizers.AclWatcher,
+    rule_warnings.RulesCheck,
+    authorize.FullAuthorizer,
+    authorize.OriginVetoer,
+    authorize.FilterOperatorsBlacklist,
+    role_escalation.RootRoleGuard,
+    rule_writes.PermissionChecker,
+    rule_writes.PermissionNotifier,
+    enforce.HiddenReads,
+    enforce.HiddenWrites,
+    enforce.WriteFilter,
+    enforce.RequestMerger,
+    enforce.ResponseProjector,
+    dry_run.DryRunProvider,
+    author_limits.DefinitionLimits,
+    explain_decision.AccessExplain,
     # GraphQL apps
-    GraphqlService,
-    AppsProvider,
-    AppsInitializer,
-    AppsUpdater,
-    AppsIndex,
-    AppsIndexOnCreation,
-    DefinitionChecker,
-    DefinitionNotifier,
-    DefinitionHistorian,
-    DefinitionReader,
-    HistoryKeeper,
+    graphql_service.GraphqlService,
+    app_plugins.AppsProvider,
+    app_plugins.AppsInitializer,
+    app_plugins.AppsUpdater,
+    app_index.AppsIndex,
+    app_index.AppsIndexOnCreation,
+    definition_writes.DefinitionChecker,
+    definition_writes.DefinitionNotifier,
+    history_plugins.DefinitionHistorian,
+    definition_writes.DefinitionReader,
+    history_plugins.HistoryKeeper,
     # MCP, for agents
-    McpService,
-    McpMetadata,
-    McpChallenge,
+    mcp_service.McpService,
+    oauth_metadata.McpMetadata,
+    oauth_metadata.McpChallenge,
     # tools for authors, and the page that uses them
-    ToolsService,
-    VisibleApps,
-    OwnRights,
-    ConsoleService,
+    authoring_service.ToolsService,
+    rights.VisibleApps,
+    rights.OwnRights,
+    console_service.ConsoleService,
     # documents, and what happens to them
-    MongoService,
-    BatchService,
-    EventStreamsProvider,
-    StreamListAllower,
-    CollectionNotifier,
-    CollectionsUpdater,
-    SchemaChecker,
-    SchemaStoreChecker,
-    SchemaStoreReader,
-    SchemaStoreNotifier,
-    OpenApiService,
-    OpenApiPageService,
+    rest_service.MongoService,
+    batch.BatchService,
+    event_service.EventStreamsProvider,
+    stream_list.StreamListAllower,
+    news.CollectionNotifier,
+    news.CollectionsUpdater,
+    schema_checks.SchemaChecker,
+    schema_checks.SchemaStoreChecker,
+    schema_checks.SchemaStoreReader,
+    schema_checks.SchemaStoreNotifier,
+    openapi_service.OpenApiService,
+    openapi_service.OpenApiPageService,
     # the server itself
-    Ping,
-    DatabaseProbe,
-    MetricsService,
+    monitoring.Ping,
+    monitoring.DatabaseProbe,
+    monitoring.MetricsService,
 )

@@ -32,7 +32,6 @@ class RequestDeadlines:
         self._was_pool_busy = was_pool_busy
 
     def close(self) -> None:
-        """Stop the timeouts."""
         self._wheel.close()
 
     def find_deadline(self, exchange: Exchange, route: Route | None) -> Deadline:

@@ -140,7 +140,6 @@ class Pipeline:
             exchange.deadline = self._deadlines.find_deadline(exchange, route)
 
     async def _identify(self, exchange: Exchange) -> None:
-        """Run stage 2: authentication."""
         authentication = await self._authentication.authenticate(exchange)
         exchange.account = exchange.request.account = authentication.account
         if authentication.refused:

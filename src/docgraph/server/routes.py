@@ -66,7 +66,6 @@ class Routes:
         return self.match(request.segments)
 
     def _find(self, segments: tuple[str, ...]) -> Route | None:
-        """Return the route of this path."""
         for length in range(min(len(segments), self._longest), -1, -1):
             route = self._table.get(segments[:length])
             if route is not None and (length == len(segments) or not route.service.exact):

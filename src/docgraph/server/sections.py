@@ -35,25 +35,20 @@ class HttpListener(Section, frozen=True):
     """The listener for plain HTTP."""
 
     section_name: ClassVar[str] = "http-listener"
-    enabled: Annotated[bool, Meta(description="whether the listener is on")] = True
-    host: Annotated[
-        Host, Meta(description="address to listen on; `0.0.0.0` for all, `::` for all of IPv6")
-    ] = "127.0.0.1"
-    port: Annotated[
-        Port | None,
-        Meta(description="port to listen on; 0 takes a free one; null: only `socket`"),
-    ] = 8080
+    enabled: Annotated[bool, "whether the listener is on"] = True
+    host: Annotated[Host, "address to listen on; `0.0.0.0` for all, `::` for all of IPv6"] = (
+        "127.0.0.1"
+    )
+    port: Annotated[Port | None, "port to listen on; 0 takes a free one; null: only `socket`"] = (
+        8080
+    )
     socket: Annotated[
-        FilePath | None,
-        Meta(description="path of a Unix domain socket to listen on, in addition to the port"),
+        FilePath | None, "path of a Unix domain socket to listen on, in addition to the port"
     ] = None
     socket_mode: Annotated[
         str,
-        Meta(
-            description="permissions of the socket; a process that may write to it may connect",
-            pattern=r"^0?[0-7]{3}\Z",
-            extra={"form": "three octal digits, as text: '660'"},
-        ),
+        Meta(pattern=r"^0?[0-7]{3}\Z", extra={"form": "three octal digits, as text: '660'"}),
+        "permissions of the socket; a process that may write to it may connect",
     ] = "660"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -77,25 +72,20 @@ class HttpsListener(Section, frozen=True):
     """The listener for HTTPS."""
 
     section_name: ClassVar[str] = "https-listener"
-    enabled: Annotated[bool, Meta(description="whether the listener is on")] = False
-    host: Annotated[
-        Host, Meta(description="address to listen on; `0.0.0.0` for all, `::` for all of IPv6")
-    ] = "127.0.0.1"
-    port: Annotated[Port, Meta(description="port to listen on; 0 takes a free one")] = 4443
-    certificate: Annotated[
-        FilePath | None, Meta(description="PEM file with the certificate and its chain")
-    ] = None
+    enabled: Annotated[bool, "whether the listener is on"] = False
+    host: Annotated[Host, "address to listen on; `0.0.0.0` for all, `::` for all of IPv6"] = (
+        "127.0.0.1"
+    )
+    port: Annotated[Port, "port to listen on; 0 takes a free one"] = 4443
+    certificate: Annotated[FilePath | None, "PEM file with the certificate and its chain"] = None
     # The path is no secret, though its name contains `key`.
     key: Annotated[
-        FilePath | None,
-        Meta(description="PEM file with the private key", extra={"secret": False}),
+        FilePath | None, Meta(extra={"secret": False}), "PEM file with the private key"
     ] = None
     check_interval_ms: Annotated[
         Milliseconds,
-        Meta(
-            description="time between two checks whether certificate or key have changed; 0: they "
-            "are read again on SIGHUP only"
-        ),
+        "time between two checks whether certificate or key have changed; 0: they are read again "
+        "on SIGHUP only",
     ] = 60_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -143,125 +133,85 @@ class ConnectionOptions(Section, frozen=True):
     """Limits on what clients send, how long they take, and how many they are."""
 
     section_name: ClassVar[str] = "connection-options"
-    max_header_size: Annotated[
-        ByteSize, Meta(description="longest header line; more is answered with 431")
-    ] = 8192
+    max_header_size: Annotated[ByteSize, "longest header line; more is answered with 431"] = 8192
     max_headers_size: Annotated[
-        ByteSize, Meta(description="size of all headers together; more is answered with 431")
+        ByteSize, "size of all headers together; more is answered with 431"
     ] = 32_768
     max_headers: Annotated[
-        int, Meta(description="number of headers; more is answered with 431", ge=1, le=10_000)
+        int, Meta(ge=1, le=10_000), "number of headers; more is answered with 431"
     ] = 100
-    max_url_size: Annotated[
-        ByteSize, Meta(description="longest URL; more is answered with 414")
-    ] = 8192
+    max_url_size: Annotated[ByteSize, "longest URL; more is answered with 414"] = 8192
     max_parameters: Annotated[
-        int,
-        Meta(description="number of query parameters; more is answered with 400", ge=1, le=10_000),
+        int, Meta(ge=1, le=10_000), "number of query parameters; more is answered with 400"
     ] = 200
     max_body_size: Annotated[
-        ByteSize,
-        Meta(
-            description="largest request body, whatever a service allows; more is answered with 413"
-        ),
+        ByteSize, "largest request body, whatever a service allows; more is answered with 413"
     ] = 16_777_216
     header_timeout_ms: Annotated[
-        Milliseconds, Meta(description="time to send all headers; 408; 0 means no limit")
+        Milliseconds, "time to send all headers; 408; 0 means no limit"
     ] = 10_000
     body_timeout_ms: Annotated[
-        Milliseconds, Meta(description="time to send the whole body; 408; 0 means no limit")
+        Milliseconds, "time to send the whole body; 408; 0 means no limit"
     ] = 30_000
     min_body_rate: Annotated[
         int,
-        Meta(
-            description="slowest body accepted, in bytes per second; 408; 0 means no limit",
-            ge=0,
-            le=1 << 30,
-        ),
+        Meta(ge=0, le=1 << 30),
+        "slowest body accepted, in bytes per second; 408; 0 means no limit",
     ] = 1024
-    keep_alive_timeout_ms: Annotated[
-        Milliseconds, Meta(description="time an idle connection is kept open")
-    ] = 30_000
-    write_timeout_ms: Annotated[
-        Milliseconds, Meta(description="time a client may stop reading its answer")
-    ] = 20_000
+    keep_alive_timeout_ms: Annotated[Milliseconds, "time an idle connection is kept open"] = 30_000
+    write_timeout_ms: Annotated[Milliseconds, "time a client may stop reading its answer"] = 20_000
     max_connections: Annotated[
         int,
-        Meta(
-            description="open connections of the instance; the last 16 of them (half of fewer than "
-            "32) answer `/ping` and `/health/db` only",
-            ge=1,
-            le=1_000_000,
-        ),
+        Meta(ge=1, le=1_000_000),
+        "open connections of the instance; the last 16 of them (half of fewer than 32) answer "
+        "`/ping` and `/health/db` only",
     ] = 2000
     max_connections_per_address: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(
-            description="open connections of one address (IPv6: of a network of 64 bits); not for "
-            "`core.trusted-proxies` and `http-listener.socket`; null: half of `max-connections`"
-        ),
+        "open connections of one address (IPv6: of a network of 64 bits); not for "
+        "`core.trusted-proxies` and `http-listener.socket`; null: half of `max-connections`",
     ] = None
     max_requests_in_flight: Annotated[
-        int,
-        Meta(description="requests of the instance in progress at the same time", ge=1, le=100_000),
+        int, Meta(ge=1, le=100_000), "requests of the instance in progress at the same time"
     ] = 256
     queue: Annotated[
-        int,
-        Meta(
-            description="requests of the instance that wait; more is answered with 503",
-            ge=0,
-            le=100_000,
-        ),
+        int, Meta(ge=0, le=100_000), "requests of the instance that wait; more is answered with 503"
     ] = 256
     max_uploads: Annotated[
         int,
-        Meta(
-            description="request bodies of the instance that are read at a time; more wait",
-            ge=1,
-            le=1_000_000,
-        ),
+        Meta(ge=1, le=1_000_000),
+        "request bodies of the instance that are read at a time; more wait",
     ] = 1024
     max_uploads_per_address: Annotated[
-        int, Meta(description="the same for one address", ge=1, le=1_000_000)
+        int, Meta(ge=1, le=1_000_000), "the same for one address"
     ] = 256
     max_uploads_size: Annotated[
-        ByteSize,
-        Meta(description="bytes of bodies on their way; with more the largest is given up: 503"),
+        ByteSize, "bytes of bodies on their way; with more the largest is given up: 503"
     ] = 268_435_456
-    max_uploads_size_per_address: Annotated[
-        ByteSize, Meta(description="the same for one address")
-    ] = 67_108_864
+    max_uploads_size_per_address: Annotated[ByteSize, "the same for one address"] = 67_108_864
     max_unread_size: Annotated[
         ByteSize | None,
-        Meta(
-            description="bytes of answers that their clients have not read yet; with more the one "
-            "that is read for longest is given up; null: 256 MiB, and at most a third of what the "
-            "memory limit of the process leaves"
-        ),
+        "bytes of answers that their clients have not read yet; with more the one that is read "
+        "for longest is given up; null: 256 MiB, and at most a third of what the memory limit of "
+        "the process leaves",
     ] = None
     websocket_compression: Annotated[
-        bool,
-        Meta(description="whether WebSocket messages are compressed for clients that offer it"),
+        bool, "whether WebSocket messages are compressed for clients that offer it"
     ] = True
     max_answer_bytes: Annotated[
         ByteSize | None,
-        Meta(
-            description="memory of a worker process for the large answers that it builds at the "
-            "same time; more wait, then 503; null: a third of what the memory limit of the process "
-            "leaves, at most 1 GiB"
-        ),
+        "memory of a worker process for the large answers that it builds at the same time; more "
+        "wait, then 503; null: a third of what the memory limit of the process leaves, at most 1 "
+        "GiB",
     ] = None
     shutdown_delay_ms: Annotated[
         int,
-        Meta(
-            description="time for which a server that is asked to stop still takes requests, while "
-            "`/health/db` is 503: a proxy that asks there sends them elsewhere meanwhile",
-            ge=0,
-            le=600_000,
-        ),
+        Meta(ge=0, le=600_000),
+        "time for which a server that is asked to stop still takes requests, while `/health/db` "
+        "is 503: a proxy that asks there sends them elsewhere meanwhile",
     ] = 0
     shutdown_timeout_ms: Annotated[
-        Milliseconds, Meta(description="time that accepted requests have to finish on shutdown")
+        Milliseconds, "time that accepted requests have to finish on shutdown"
     ] = 10_000
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -302,20 +252,11 @@ class Batch(ServiceConfig, frozen=True):
     """Several requests for documents in one transaction."""
 
     section_name: ClassVar[str] = "batch"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/_batch"
+    enabled: Annotated[bool, "whether the service is on"] = True
+    uri: Annotated[Uri, "path of the service"] = "/_batch"
     secured: Annotated[
-        bool,
-        Meta(
-            description="whether batches have to pass an authorizer; each of their entries has to "
-            "in any case"
-        ),
+        bool, "whether batches have to pass an authorizer; each of their entries has to in any case"
     ] = True
     time_limit: Annotated[
-        int,
-        Meta(
-            description="time limit of a batch, in ms; then nothing of it is written",
-            ge=1,
-            le=60_000,
-        ),
+        int, Meta(ge=1, le=60_000), "time limit of a batch, in ms; then nothing of it is written"
     ] = 30_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil, inf
-from typing import TypeVar
+from typing import TypeVar, get_type_hints
 
 from docgraph.config.section import Section
 from docgraph.events.sections import Events
@@ -141,19 +141,11 @@ class ServerSettings:
     @classmethod
     def from_sections(cls, sections: Mapping[str, Section]) -> ServerSettings:
         """Take the sections by their names in the configuration; a missing one has its defaults."""
-        return cls(
-            core=_pick(sections, Core),
-            cors=_pick(sections, Cors),
-            http_listener=_pick(sections, HttpListener),
-            https_listener=_pick(sections, HttpsListener),
-            connection_options=_pick(sections, ConnectionOptions),
-            mclient=_pick(sections, MClient),
-            events=_pick(sections, Events),
-        )
+        kinds = get_type_hints(cls)
+        return cls(**{name: _pick(sections, kind) for name, kind in kinds.items()})
 
     @property
     def limits(self) -> Limits:
-        """The limits of one worker process."""
         return Limits.from_options(
             self.connection_options, self.core.workers, wait_ms=self.core.wait_timeout_ms
         )

@@ -47,51 +47,41 @@ class MClient(Section, frozen=True):
     section_name: ClassVar[str] = "mclient"
     connection_string: Annotated[
         ConnectionString | None,
-        Meta(
-            description="address of the MongoDB; none starts the embedded one, for trying "
-            "things out"
-        ),
+        "address of the MongoDB; none starts the embedded one, for trying things out",
     ] = None
     command_ceiling_ms: Annotated[
-        Milliseconds, Meta(description="longest time of one database command; 0 means no ceiling")
+        Milliseconds, "longest time of one database command; 0 means no ceiling"
     ] = 300_000
     max_pool_size: Annotated[
         int,
-        Meta(
-            description="most connections per worker process for requests; change streams have "
-            "their own: `events.max-cursors`",
-            ge=MIN_POOL_SIZE,
-            le=10_000,
-        ),
+        Meta(ge=MIN_POOL_SIZE, le=10_000),
+        "most connections per worker process for requests; change streams have their own: "
+        "`events.max-cursors`",
     ] = 100
     min_pool_size: Annotated[
-        int, Meta(description="connections kept open per worker process", ge=0, le=10_000)
+        int, Meta(ge=0, le=10_000), "connections kept open per worker process"
     ] = 5
     max_connecting: Annotated[
-        int, Meta(description="connections that are opened at the same time", ge=1, le=100)
+        int, Meta(ge=1, le=100), "connections that are opened at the same time"
     ] = 2
     wait_queue_timeout_ms: Annotated[
         Annotated[int, Meta(ge=1, le=600_000)] | None,
-        Meta(
-            description="longest wait for a free connection, within `core.wait-timeout-ms`; then "
-            "503; null: that time"
-        ),
+        "longest wait for a free connection, within `core.wait-timeout-ms`; then 503; null: that "
+        "time",
     ] = None
     connect_timeout_ms: Annotated[
-        int, Meta(description="longest time to open a connection", ge=1, le=600_000)
+        int, Meta(ge=1, le=600_000), "longest time to open a connection"
     ] = 2000
     heartbeat_frequency_ms: Annotated[
-        int, Meta(description="time between two checks of the servers", ge=500, le=600_000)
+        int, Meta(ge=500, le=600_000), "time between two checks of the servers"
     ] = 2000
     server_selection_timeout_ms: Annotated[
-        int, Meta(description="longest wait for a server, such as a new primary", ge=1, le=600_000)
+        int, Meta(ge=1, le=600_000), "longest wait for a server, such as a new primary"
     ] = 15_000
     uuid_representation: Annotated[
         Literal["standard", "java-legacy", "csharp-legacy", "python-legacy"],
-        Meta(
-            description="byte order in which UUIDs of binary subtype 3 are shown and read: that of "
-            "the driver that stored them"
-        ),
+        "byte order in which UUIDs of binary subtype 3 are shown and read: that of the driver "
+        "that stored them",
     ] = "standard"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -164,31 +154,30 @@ class MongoMount(Section, frozen=True):
     what: Annotated[
         str,
         Meta(
-            description="`*` for all databases, `/db`, `/db/collection` or "
-            "`/db/collection/document`",
             pattern=r"^(\*|/[^/\s]+(/[^/\s]+){0,2})\Z",
             extra={"form": "'*', '/db', '/db/collection' or '/db/collection/document'"},
         ),
+        "`*` for all databases, `/db`, `/db/collection` or `/db/collection/document`",
     ]
-    where: Annotated[Uri, Meta(description="path it is served at")]
+    where: Annotated[Uri, "path it is served at"]
 
 
 class AggregationSecurity(Section, frozen=True):
     """Stages and operators refused on top of those that are refused always."""
 
     section_name: ClassVar[str] = "aggregationSecurity"
-    enabled: Annotated[bool, Meta(description="whether the lists below are applied")] = True
-    stage_blacklist: Annotated[
-        tuple[Operator, ...], Meta(description="further stages that are refused")
-    ] = msgspec.field(name="stageBlacklist", default=("$out", "$merge"))
-    operator_blacklist: Annotated[
-        tuple[Operator, ...], Meta(description="further operators that are refused")
-    ] = msgspec.field(name="operatorBlacklist", default=("$where", "$function", "$accumulator"))
+    enabled: Annotated[bool, "whether the lists below are applied"] = True
+    stage_blacklist: Annotated[tuple[Operator, ...], "further stages that are refused"] = (
+        msgspec.field(name="stageBlacklist", default=("$out", "$merge"))
+    )
+    operator_blacklist: Annotated[tuple[Operator, ...], "further operators that are refused"] = (
+        msgspec.field(name="operatorBlacklist", default=("$where", "$function", "$accumulator"))
+    )
     allow_cross_database_operations: Annotated[
-        bool, Meta(description="whether `$lookup` and its like may reach other databases")
+        bool, "whether `$lookup` and its like may reach other databases"
     ] = msgspec.field(name="allowCrossDatabaseOperations", default=False)
     allow_java_script_execution: Annotated[
-        bool, Meta(description="understood and without effect: JavaScript is refused always")
+        bool, "understood and without effect: JavaScript is refused always"
     ] = msgspec.field(name="allowJavaScriptExecution", default=False)
 
     def give_advice(self, view: View) -> Iterator[Problem]:

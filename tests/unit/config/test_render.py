@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from msgspec import Meta
 from tools.reference import render
 
 from docgraph.auth.tokens.sections import JwtTokenManager
-from docgraph.config import Section, decode, show, template
+from docgraph.config import PluginConfig, Section, decode, show, template
 from docgraph.config.options import walk_options
 from docgraph.config.render import render_value
 from docgraph.graphql.sections import Graphql
@@ -183,6 +185,20 @@ def test_the_template_has_every_option(name: str, section: type[Section]) -> Non
 
     for path, option in walk_options(section, ""):
         assert f"{option.name}:" in text, path
+
+
+class Shop(PluginConfig, frozen=True):
+    """A section of a plugin."""
+
+    limit: Annotated[int, Meta(ge=1), "most orders of a page"] = 10
+    title: Annotated[str, Meta(description="shown above the list")] = "orders"
+
+
+def test_the_template_describes_options_of_plugins() -> None:
+    lines = [line.strip() for line in template({"shop": Shop}).splitlines()]
+
+    assert lines[lines.index("#limit: 10") - 1] == "# most orders of a page"
+    assert lines[lines.index("#title: orders") - 1] == "# shown above the list"
 
 
 def test_the_reference_page_is_up_to_date() -> None:

@@ -51,8 +51,7 @@ def test_every_metric_is_documented_with_kind_and_labels() -> None:
     }
 
     assert documented == {
-        name: (kind.partition(":")[0], list(labels), help)
-        for name, (kind, labels, help) in METRICS.items()
+        name: (metric.kind, list(metric.labels), metric.help) for name, metric in METRICS.items()
     }
 
 

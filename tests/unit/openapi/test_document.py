@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ from docgraph.rest.service import HANDLERS
 from docgraph.store.sections import MongoMount
 from tests.descriptions import check_description
 
+HERE = Path(__file__).parent
+
 
 def build(mounts: tuple[Mounted, ...] = (Mounted("", ("db",)),), **facts: Any) -> dict[str, Any]:
     document = build_document(DescribedServices("test", Mongo(), mounts, **facts))
@@ -33,11 +36,40 @@ def build(mounts: tuple[Mounted, ...] = (Mounted("", ("db",)),), **facts: Any) -
 
 
 def test_every_handler_is_described_and_nothing_else() -> None:
-    assert OPERATIONS.keys() == HANDLERS.keys()
+    described = {(type, method) for type, methods in OPERATIONS.items() for method in methods}
+
+    assert described == HANDLERS.keys()
+
+
+def test_the_rest_api_is_described_as_before() -> None:
+    """`operations.txt` has a line for each operation; a change of it is a change of the API."""
+    paths = build()["paths"].items()
+    operations = [
+        summarise(path, item, method)
+        for path, item in paths
+        for method in ("get", "post", "put", "patch", "delete")
+        if method in item
+    ]
+
+    assert operations == (HERE / "operations.txt").read_text().splitlines()
+
+
+def summarise(path: str, item: dict[str, Any], method: str) -> str:
+    operation = item[method]
+    parameters = [name_of(one) for one in (*item.get("parameters", ()), *operation["parameters"])]
+    body = [name_of(operation["requestBody"])] if "requestBody" in operation else []
+    answers = [f"{status}={name_of(one)}" for status, one in operation["responses"].items()]
+    return f"{method} {path}: {' '.join((*parameters, *body))} -> {' '.join(answers)}"
+
+
+def name_of(part: dict[str, str]) -> str:
+    return part["$ref"].rsplit("/", 1)[1]
 
 
 def test_every_operation_tells_of_refused_callers_and_of_faults() -> None:
-    for operation in OPERATIONS.values():
+    for operation in (
+        operation for methods in OPERATIONS.values() for operation in methods.values()
+    ):
         assert {400, 401, 403, 429, 500, 503} <= operation.statuses.keys()
         assert (413 in operation.statuses) == (operation.body is not None)
 

@@ -328,7 +328,6 @@ class FunctionArguments:
     scope: FunctionScope
 
     def text(self, name: str, default: str | None = None) -> str | None:
-        """Return the single text of a fixed parameter."""
         values = self.texts.get(name)
         return values[0] if values else default
 

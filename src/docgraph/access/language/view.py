@@ -121,7 +121,6 @@ class RequestView:
             self.bound[name] = self.find_id() if self._is_id(text) else Text(text)
 
     def get_bound(self, name: str) -> Any:
-        """Return the value of `${…}`."""
         value = self.bound.get(name)
         if value is None:
             raise AbsentValue(name)

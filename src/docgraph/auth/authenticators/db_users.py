@@ -182,7 +182,6 @@ class DatabaseRealm(Authenticator):
             self._tasks.start(f"{_WATCH}-version", self._follow_version)
 
     async def close(self) -> None:
-        """Stop looking up users and checking passwords."""
         await self.versions.close()
         await self._users.close()
         await self.passwords.close()

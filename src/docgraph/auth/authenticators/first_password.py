@@ -16,7 +16,6 @@ _ASCII: Final = ("-", "|", "++", "++")
 
 
 def is_terminal() -> bool:
-    """Return whether stderr is a terminal."""
     return sys.stderr.isatty()
 
 

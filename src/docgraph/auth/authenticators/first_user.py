@@ -72,7 +72,6 @@ class FirstUser(Initializer):
         self._configured: Document | None = None
 
     async def provision(self) -> None:
-        """Read `create-user-document`."""
         realm = cast("DatabaseRealm | None", self._registry.find(REALM))
         if realm is None or not realm.config.create_user:
             return

@@ -46,7 +46,6 @@ class PasswordCosts(Initializer):
         self._realm = cast("DatabaseRealm | None", self._registry.find(REALM))
 
     async def initialize(self) -> None:
-        """Scan the users once."""
         realm = self._realm
         if realm is None or not self._is_needed or not realm.config.bcrypt_hashed_password:
             return

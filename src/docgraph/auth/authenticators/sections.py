@@ -20,75 +20,60 @@ class DbRealmAuthenticator(PluginConfig, frozen=True):
     """Users in a collection of the database."""
 
     section_name: ClassVar[str] = "dbRealmAuthenticator"
-    enabled: Annotated[bool, Meta(description="whether the authenticator is on")] = True
-    users_db: Annotated[Name, Meta(description="database of the users")] = "docgraph"
-    users_collection: Annotated[Name, Meta(description="collection of the users")] = "users"
+    enabled: Annotated[bool, "whether the authenticator is on"] = True
+    users_db: Annotated[Name, "database of the users"] = "docgraph"
+    users_collection: Annotated[Name, "collection of the users"] = "users"
     prop_id: Annotated[
         str,
         Meta(
-            description="property that holds the user id",
             pattern=r"^[^$\s][^\s]*\Z",
             extra={"form": "the name of a property, which does not begin with '$'"},
         ),
+        "property that holds the user id",
     ] = "_id"
     prop_password: Annotated[
         str,
         Meta(
-            description="property that holds the password",
             pattern=r"^[^$.\s][^.\s]*\Z",
             extra={"secret": False, "form": "the name of a top-level property"},
         ),
+        "property that holds the password",
     ] = "password"  # noqa: S105 - the name of a property
     prop_ha1: Annotated[
         Name | None,
-        Meta(
-            description="property that holds HA1 values, for digest beside hashed passwords",
-            extra={"secret": False},
-        ),
+        Meta(extra={"secret": False}),
+        "property that holds HA1 values, for digest beside hashed passwords",
     ] = None
     json_path_roles: Annotated[
         str,
-        Meta(
-            description="JSON path of the roles",
-            pattern=r"^\$",
-            extra={"form": "a JSON path that begins with '$'"},
-        ),
+        Meta(pattern=r"^\$", extra={"form": "a JSON path that begins with '$'"}),
+        "JSON path of the roles",
     ] = "$.roles"
     bcrypt_hashed_password: Annotated[
-        bool, Meta(description="whether passwords are hashed", extra={"secret": False})
+        bool, Meta(extra={"secret": False}), "whether passwords are hashed"
     ] = True
-    bcrypt_complexity: Annotated[int, Meta(description="cost of the hash", ge=4, le=MAX_COST)] = 12
-    create_user: Annotated[
-        bool, Meta(description="create the collection and a first user when there is none")
-    ] = True
+    bcrypt_complexity: Annotated[int, Meta(ge=4, le=MAX_COST), "cost of the hash"] = 12
+    create_user: Annotated[bool, "create the collection and a first user when there is none"] = True
     create_user_document: Annotated[
         str | None,
-        Meta(
-            description="the first user as JSON text, the password hashed; without it, `admin` "
-            "with a random password that is printed once",
-            extra={"secret": True},
-        ),
+        Meta(extra={"secret": True}),
+        "the first user as JSON text, the password hashed; without it, `admin` with a random "
+        "password that is printed once",
     ] = None
-    cache_enabled: Annotated[bool, Meta(description="keep users in memory")] = False
-    cache_size: Annotated[int, Meta(description="users kept in memory", ge=1, le=1_000_000)] = 1000
-    cache_ttl: Annotated[
-        int, Meta(description="time that a user is kept, in ms", ge=1, le=86_400_000)
-    ] = 60_000
+    cache_enabled: Annotated[bool, "keep users in memory"] = False
+    cache_size: Annotated[int, Meta(ge=1, le=1_000_000), "users kept in memory"] = 1000
+    cache_ttl: Annotated[int, Meta(ge=1, le=86_400_000), "time that a user is kept, in ms"] = 60_000
     cache_expire_policy: Annotated[
         Literal["AFTER_WRITE", "AFTER_READ"],
-        Meta(description="whether the time counts from the fetch or from the last use"),
+        "whether the time counts from the fetch or from the last use",
     ] = "AFTER_WRITE"
     enforce_minimum_password_strength: Annotated[
-        bool, Meta(description="refuse weak passwords", extra={"secret": False})
+        bool, Meta(extra={"secret": False}), "refuse weak passwords"
     ] = False
     minimum_password_strength: Annotated[
         int,
-        Meta(
-            description="0 weak, 1 fair, 2 good, 3 strong, 4 very strong",
-            ge=0,
-            le=4,
-            extra={"secret": False},
-        ),
+        Meta(ge=0, le=4, extra={"secret": False}),
+        "0 weak, 1 fair, 2 good, 3 strong, 4 very strong",
     ] = 3
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -115,14 +100,13 @@ class FileRealmAuthenticator(PluginConfig, frozen=True):
     """Users in a file or in the configuration itself."""
 
     section_name: ClassVar[str] = "fileRealmAuthenticator"
-    enabled: Annotated[bool, Meta(description="whether the authenticator is on")] = False
+    enabled: Annotated[bool, "whether the authenticator is on"] = False
     conf_file: Annotated[
-        ConfigurationPath | None,
-        Meta(description="YAML file with a list `users`; wins over `users`"),
+        ConfigurationPath | None, "YAML file with a list `users`; wins over `users`"
     ] = None
     users: Annotated[
         tuple[dict[str, Any], ...],
-        Meta(description="users with `userid`, `password`, `roles` and any other property"),
+        "users with `userid`, `password`, `roles` and any other property",
     ] = ()
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:

@@ -72,7 +72,6 @@ class _OnUsers(DataInterceptor):
 
     @property
     def names(self) -> Properties:
-        """The properties of its users."""
         section = self.realm.config
         return Properties(section.prop_id, section.prop_password, section.prop_ha1)
 
@@ -160,7 +159,6 @@ class AffectedUsers(_OnUsers):
     async def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Write:
-        """Return the write unchanged."""
         _affected.set(())
         if self._wanted and ends_sessions(write, self.names):
             _affected.set(await self._find_names(affected_users(write), exchange))
@@ -208,7 +206,6 @@ class UserChangeNotifier(_OnUsers):
     async def after_write(
         self, exchange: Exchange | None, resource: Resource, write: Write, result: WriteResult
     ) -> WriteResult:
-        """Return the result unchanged."""
         self._generations.bump("users")
         users = _affected.get()
         _affected.set(())

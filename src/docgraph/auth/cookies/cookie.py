@@ -230,7 +230,6 @@ class CookieRemover(Service):
         self._manager: TokenManager | None = None
 
     async def provision(self) -> None:
-        """Find the token manager."""
         self._manager = find_manager(self._registry)
 
     def allowed_methods(self, exchange: Exchange) -> Sequence[str]:
@@ -350,12 +349,10 @@ class CookieHandler(AuthMechanism):
         self._verifiers: list[AuthMechanism] = []
 
     async def provision(self) -> None:
-        """Find the mechanisms that verify tokens."""
         verifiers = [self._registry.find(name) for name in _VERIFIERS]
         self._verifiers = [verifier for verifier in verifiers if verifier is not None]
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Return the result of the mechanisms for the cookie."""
         headers = exchange.request.headers
         if "authorization" in headers:
             return ABSENT

@@ -17,36 +17,31 @@ class AuthCookieSetter(PluginConfig, frozen=True):
     """Sets the cookie when a request asks for it with `set-auth-cookie`."""
 
     section_name: ClassVar[str] = "authCookieSetter"
-    enabled: Annotated[bool, Meta(description="whether the cookie is set")] = False
-    secure: Annotated[bool, Meta(description="set the cookie only over https")] = True
+    enabled: Annotated[bool, "whether the cookie is set"] = False
+    secure: Annotated[bool, "set the cookie only over https"] = True
     name: Annotated[
         str,
         Meta(
-            description="name of the cookie",
             pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z",
             extra={"form": "letters, digits and '_', '-', '.'"},
         ),
+        "name of the cookie",
     ] = "dg_auth"
     domain: Annotated[
         Annotated[str, Meta(pattern=r"^[A-Za-z0-9.-]+\Z", extra={"form": "a domain name"})] | None,
-        Meta(description="domain of the cookie; none binds it to the host"),
+        "domain of the cookie; none binds it to the host",
     ] = None
     path: Annotated[
         str,
-        Meta(
-            description="path of the cookie",
-            pattern=r"^/[^;\x00-\x20\x7f]*\Z",
-            extra={"form": "a path that begins with '/'"},
-        ),
+        Meta(pattern=r"^/[^;\x00-\x20\x7f]*\Z", extra={"form": "a path that begins with '/'"}),
+        "path of the cookie",
     ] = "/"
-    http_only: Annotated[bool, Meta(description="hide the cookie from scripts")] = True
-    same_site: Annotated[bool, Meta(description="send the attribute `SameSite`")] = True
-    same_site_mode: Annotated[
-        Literal["strict", "lax", "none"], Meta(description="value of `SameSite`")
-    ] = "strict"
-    expires_ttl: Annotated[
-        int, Meta(description="life of the cookie, in seconds", ge=1, le=31_536_000)
-    ] = 86_400
+    http_only: Annotated[bool, "hide the cookie from scripts"] = True
+    same_site: Annotated[bool, "send the attribute `SameSite`"] = True
+    same_site_mode: Annotated[Literal["strict", "lax", "none"], "value of `SameSite`"] = "strict"
+    expires_ttl: Annotated[int, Meta(ge=1, le=31_536_000), "life of the cookie, in seconds"] = (
+        86_400
+    )
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Decision 30: require all three plugins, and a token that is issued and verified."""
@@ -72,21 +67,17 @@ class AuthCookieHandler(PluginConfig, frozen=True):
     """Reads the cookie and takes it as an `Authorization` header."""
 
     section_name: ClassVar[str] = "authCookieHandler"
-    enabled: Annotated[bool, Meta(description="whether the cookie is read")] = False
+    enabled: Annotated[bool, "whether the cookie is read"] = False
 
 
 class AuthCookieRemover(ServiceConfig, frozen=True):
     """Clears the cookie and ends the token."""
 
     section_name: ClassVar[str] = "authCookieRemover"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = False
-    secure: Annotated[
-        bool, Meta(description="whether the request to log out must itself be authenticated")
-    ] = False
-    uri: Annotated[Uri, Meta(description="path of the service")] = "/logout"
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
+    enabled: Annotated[bool, "whether the service is on"] = False
+    secure: Annotated[bool, "whether the request to log out must itself be authenticated"] = False
+    uri: Annotated[Uri, "path of the service"] = "/logout"
+    secured: Annotated[bool, "whether requests have to pass an authorizer"] = False
 
 
 _COOKIES: Final = (AuthCookieSetter, AuthCookieHandler, AuthCookieRemover)

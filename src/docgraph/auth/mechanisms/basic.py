@@ -48,7 +48,6 @@ class BasicMechanism(AuthMechanism):
         self._authenticator: Authenticator
 
     async def provision(self) -> None:
-        """Find the authenticator."""
         self._authenticator = require_authenticator(
             self._registry, self.name, self.config.authenticator
         )
@@ -66,7 +65,6 @@ class BasicMechanism(AuthMechanism):
         return Accepted(account) if account is not None else Rejected("wrong-password")
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """Return the same challenge for every request."""
         return self._challenge
 
 
@@ -91,7 +89,6 @@ class IdentityMechanism(AuthMechanism):
         )
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Accept the request."""
         return self._outcome
 
 

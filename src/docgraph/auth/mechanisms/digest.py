@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, ClassVar, Final
+from collections.abc import Sequence
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
@@ -31,6 +30,7 @@ from docgraph.auth.mechanisms.digest_nonces import (
     create_shared_counts,
 )
 from docgraph.auth.mechanisms.sections import DigestAuthMechanism
+from docgraph.auth.passwords import DIGEST_HASHES
 from docgraph.exchange import Exchange, Request, StartupError
 from docgraph.plugins.kinds import (
     ABSENT,
@@ -106,7 +106,6 @@ class DigestMechanism(AuthMechanism):
             self._counts = await run_blocking(self._lane, self._open_shared)
 
     async def close(self) -> None:
-        """Close the counts."""
         if self._counts is not None:
             await self._counts.close()
 
@@ -136,7 +135,6 @@ class DigestMechanism(AuthMechanism):
         return Accepted(account)
 
     def challenge(self, exchange: Exchange) -> Sequence[str]:
-        """Return a challenge with a fresh nonce."""
         stale = exchange.attributes.get(STALE, False)
         nonce = self._nonces.make()
         return [
@@ -211,13 +209,6 @@ def _is_target(uri: str, request: Request) -> bool:
     return uri.endswith(f"://{parts.netloc}{target}")
 
 
-# Old clients support nothing but MD5; its use is limited to them.
-_HASHES: Final[dict[str, Callable[[bytes], Any]]] = {
-    "MD5": partial(hashlib.md5, usedforsecurity=False),
-    "SHA-256": hashlib.sha256,
-}
-
-
 def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
     """Return the response that a client with the secret must have sent (RFC 7616 3.4).
 
@@ -225,7 +216,7 @@ def compute_response(secret: str, given: DigestCredentials, method: str) -> str:
 
     `secret` is HA1, which an authenticator stores or computes: equivalent to the password.
     """
-    digest = _HASHES[given.algorithm]
+    digest = DIGEST_HASHES[given.algorithm]
     action = digest(f"{method}:{given.uri}".encode("latin-1")).hexdigest()
     parts = (secret, given.nonce, given.nc, given.cnonce, "auth", action)
     response: str = digest(":".join(parts).encode("latin-1")).hexdigest()

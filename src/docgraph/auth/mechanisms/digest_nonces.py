@@ -59,7 +59,6 @@ class Nonces:
         self._clock = clock
 
     def make(self) -> str:
-        """Return a fresh nonce."""
         body = _TIME.pack(int(self._clock() * 1000)) + secrets.token_bytes(_RANDOM_BYTES)
         return base64.urlsafe_b64encode(body + self._seal(body)).decode()
 
@@ -77,7 +76,6 @@ class Nonces:
         return Nonce(body, _TIME.unpack_from(body)[0] / 1000)
 
     def is_fresh(self, nonce: Nonce) -> bool:
-        """Return whether the nonce is within its lifetime."""
         return -_SKEW <= self._clock() - nonce.made <= self._lifetime
 
     def is_ageing(self, nonce: Nonce) -> bool:

@@ -92,7 +92,6 @@ class JwtMechanism(AuthMechanism):
         self._verifier: TokenVerifier
 
     async def provision(self) -> None:
-        """Load the key or the key set."""
         self._keys = await self._open_keys()
         self._verifier = TokenVerifier(
             self._algorithm,
@@ -104,12 +103,10 @@ class JwtMechanism(AuthMechanism):
         )
 
     async def close(self) -> None:
-        """Stop the background work."""
         if self._keys is not None:
             await self._keys.close()
 
     async def authenticate(self, exchange: Exchange) -> Outcome:
-        """Return the account of the token."""
         credentials = read_credentials(exchange.request.headers)
         if credentials is None or credentials.scheme != "bearer":
             return ABSENT
@@ -259,7 +256,6 @@ class TokenVerifier:
         self._remembered: LoadingCache[bytes, Verified] = LoadingCache(REMEMBERED)
 
     async def verify(self, token: str) -> Account:
-        """Return the account of the token."""
         self._keys.keep_fresh()
         version = self._keys.version
         if version != self._version:

@@ -41,14 +41,11 @@ class BasicAuthMechanism(PluginConfig, frozen=True):
     """`Authorization: Basic` with user id and password."""
 
     section_name: ClassVar[str] = "basicAuthMechanism"
-    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
-    authenticator: Annotated[Name, Meta(description="authenticator that knows the users")] = (
-        "dbRealmAuthenticator"
-    )
-    realm: Annotated[Realm, Meta(description="realm of the challenge")] = "docgraph"
+    enabled: Annotated[bool, "whether the mechanism is on"] = True
+    authenticator: Annotated[Name, "authenticator that knows the users"] = "dbRealmAuthenticator"
+    realm: Annotated[Realm, "realm of the challenge"] = "docgraph"
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
-        """Check that the authenticator exists and is enabled."""
         yield from _check_authenticator(self, view)
 
 
@@ -56,22 +53,19 @@ class DigestAuthMechanism(PluginConfig, frozen=True):
     """`Authorization: Digest`."""
 
     section_name: ClassVar[str] = "digestAuthMechanism"
-    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
-    realm: Annotated[Realm, Meta(description="realm of the challenge")] = "docgraph"
-    domain: Annotated[Realm, Meta(description="domain of the challenge")] = "/"
-    authenticator: Annotated[Name, Meta(description="authenticator that knows the users")] = (
-        "dbRealmAuthenticator"
-    )
+    enabled: Annotated[bool, "whether the mechanism is on"] = False
+    realm: Annotated[Realm, "realm of the challenge"] = "docgraph"
+    domain: Annotated[Realm, "domain of the challenge"] = "/"
+    authenticator: Annotated[Name, "authenticator that knows the users"] = "dbRealmAuthenticator"
     algorithms: Annotated[
         tuple[Literal["MD5", "SHA-256"], ...],
-        Meta(description="algorithms offered, one challenge each", min_length=1),
+        Meta(min_length=1),
+        "algorithms offered, one challenge each",
     ] = ("MD5",)
     key: Annotated[
         Secret | None,
-        Meta(
-            description="key that nonces are made with; give the same to all instances that "
-            "share clients; the default is random per instance"
-        ),
+        "key that nonces are made with; give the same to all instances that share clients; the "
+        "default is random per instance",
     ] = None
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -93,7 +87,7 @@ class TokenBasicAuthMechanism(PluginConfig, frozen=True):
     """`Authorization: Basic` with user id and token; needs a token manager."""
 
     section_name: ClassVar[str] = "tokenBasicAuthMechanism"
-    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = True
+    enabled: Annotated[bool, "whether the mechanism is on"] = True
 
     def give_advice(self, view: View) -> Iterator[Problem]:
         """Advise when tokens are issued but not verified, or the reverse."""
@@ -121,49 +115,38 @@ class JwtAuthenticationMechanism(PluginConfig, frozen=True):
     """`Authorization: Bearer` with a JSON Web Token."""
 
     section_name: ClassVar[str] = "jwtAuthenticationMechanism"
-    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
-    algorithm: Annotated[JwtAlgorithm, Meta(description="the one algorithm accepted")] = "HS256"
+    enabled: Annotated[bool, "whether the mechanism is on"] = False
+    algorithm: Annotated[JwtAlgorithm, "the one algorithm accepted"] = "HS256"
     key: Annotated[
         Secret | None,
-        Meta(
-            description="secret for HMAC; public key or certificate for RSA, as PEM text or as "
-            "the path of a PEM file"
-        ),
+        "secret for HMAC; public key or certificate for RSA, as PEM text or as the path of a PEM "
+        "file",
     ] = None
-    base64_encoded: Annotated[
-        bool, Meta(description="whether the whole token is base64-encoded again")
-    ] = msgspec.field(name="base64Encoded", default=False)
-    username_claim: Annotated[Name, Meta(description="claim that holds the user id")] = (
-        msgspec.field(name="usernameClaim", default="sub")
+    base64_encoded: Annotated[bool, "whether the whole token is base64-encoded again"] = (
+        msgspec.field(name="base64Encoded", default=False)
+    )
+    username_claim: Annotated[Name, "claim that holds the user id"] = msgspec.field(
+        name="usernameClaim", default="sub"
     )
     roles_claim: Annotated[
-        Name | None, Meta(description="claim that holds the roles; not together with `fixedRoles`")
+        Name | None, "claim that holds the roles; not together with `fixedRoles`"
     ] = msgspec.field(name="rolesClaim", default="roles")
     fixed_roles: Annotated[
-        tuple[str, ...] | None,
-        Meta(description="roles of every caller; not together with `rolesClaim`"),
+        tuple[str, ...] | None, "roles of every caller; not together with `rolesClaim`"
     ] = msgspec.field(name="fixedRoles", default=None)
-    issuer: Annotated[
-        Name | None, Meta(description="issuer that a token must name; null checks none")
-    ] = None
+    issuer: Annotated[Name | None, "issuer that a token must name; null checks none"] = None
     audience: Annotated[
         Name | tuple[str, ...] | None,
-        Meta(description="audience that a token must name, or a list of which one; null: any"),
+        "audience that a token must name, or a list of which one; null: any",
     ] = None
-    require_exp: Annotated[bool, Meta(description="refuse tokens that never expire")] = True
-    leeway: Annotated[int, Meta(description="seconds that clocks may differ", ge=0, le=3600)] = 30
-    allow_weak_key: Annotated[
-        bool, Meta(description="accept a secret that is shorter than the hash")
-    ] = False
-    jwks: Annotated[
-        Name | None, Meta(description="address or file of a key set, in place of `key`")
-    ] = None
+    require_exp: Annotated[bool, "refuse tokens that never expire"] = True
+    leeway: Annotated[int, Meta(ge=0, le=3600), "seconds that clocks may differ"] = 30
+    allow_weak_key: Annotated[bool, "accept a secret that is shorter than the hash"] = False
+    jwks: Annotated[Name | None, "address or file of a key set, in place of `key`"] = None
     shares_users: Annotated[
         bool,
-        Meta(
-            description="whether tokens of other issuers name users of this service: deleting a "
-            "user or changing a password then ends their older tokens, too"
-        ),
+        "whether tokens of other issuers name users of this service: deleting a user or changing "
+        "a password then ends their older tokens, too",
     ] = False
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -228,9 +211,9 @@ class IdentityAuthMechanism(PluginConfig, frozen=True):
     """Takes requests without accepted credentials as coming from one account; for tests only."""
 
     section_name: ClassVar[str] = "identityAuthMechanism"
-    enabled: Annotated[bool, Meta(description="whether the mechanism is on")] = False
-    username: Annotated[Name, Meta(description="user id of the account")] = "admin"
-    roles: Annotated[tuple[str, ...], Meta(description="roles of the account")] = ("admin", "user")
+    enabled: Annotated[bool, "whether the mechanism is on"] = False
+    username: Annotated[Name, "user id of the account"] = "admin"
+    roles: Annotated[tuple[str, ...], "roles of the account"] = ("admin", "user")
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
         """Reject identity together with digest: without a challenge, digest could never begin."""

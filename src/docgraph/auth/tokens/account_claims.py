@@ -42,7 +42,6 @@ class PropertyNames:
         ]
 
     def select(self, properties: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the listed properties that an account has."""
         selected: dict[str, Any] = {}
         for path in self._paths:
             _copy(properties, selected, path)
@@ -142,7 +141,6 @@ def _read_number(value: Any, otherwise: float | None) -> float | None:
 
 
 def _copy(source: Mapping[str, Any], target: dict[str, Any], path: tuple[str, ...]) -> None:
-    """Copy the value at the path from one document to another."""
     first, *rest = path
     if first not in source:
         return

@@ -76,7 +76,6 @@ class ClaimsAdvisor(Initializer):
         self._is_wanted = bool(manager.enabled) and instance.worker <= 1
 
     async def provision(self) -> None:
-        """Check the rules of the file."""
         rules = self._registry.find(_FILE_RULES) if self._is_wanted else None
         if rules is not None:
             rules_read = await run_blocking(self._lane, _load_rules, rules.config)
@@ -101,7 +100,6 @@ class ClaimsAdvisor(Initializer):
         self._warn([*documents, *await self._find_aggregations()])
 
     async def _find_aggregations(self) -> list[tuple[str, Any]]:
-        """Return the stored aggregations of the databases that are mounted by name."""
         is_served = self._is_wanted and self._rest.enabled
         mounts = map(split_mount, self._rest.mongo_mounts if is_served else ())
         named = {mount.what[0] for mount in mounts if mount.what and not mount.is_template}
@@ -159,7 +157,6 @@ def _find_in_predicate(text: str) -> Iterator[tuple[str, ...]]:
 
 
 def _read(text: str) -> Iterator[tuple[str, ...]]:
-    """Yield the path of `@user.a.b`; nothing for other texts."""
     if not text.startswith("@user"):
         return
     try:
@@ -178,7 +175,6 @@ def _decode(text: str) -> Any:
 
 
 def _load_rules(config: Any) -> list[tuple[int, Any]]:
-    """Return the rules of the section or of its file."""
     rules = config.permissions
     if config.conf_file is not None:
         try:
@@ -224,7 +220,6 @@ class AccountBindings(Provider):
         self._cookies = cookies
 
     def get(self) -> AccountBindings:
-        """Return this object."""
         return self
 
     def find(self, account: Account) -> list[tuple[str, list[str]]]:

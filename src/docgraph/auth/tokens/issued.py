@@ -153,7 +153,6 @@ class IssuedTokens:
         return _read_row(row)
 
     async def find(self, id: bytes) -> Issued | None:
-        """Return the live token with that random part."""
         await self._follow()
         try:
             entry = await self._by_id.get(id, self._find)

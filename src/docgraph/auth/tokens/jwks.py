@@ -181,7 +181,6 @@ class VerificationKeys:
 
 
 def parse_pem(data: bytes, algorithm: Algorithm) -> VerificationKeys:
-    """Parse the one key or certificate of a PEM file."""
     return VerificationKeys(all=(algorithm.load_pem(data),), has_names=False)
 
 
@@ -262,7 +261,6 @@ class KeySet:
         return self._keys.select(kid)
 
     async def close(self) -> None:
-        """Cancel a fetch that is in progress."""
         if self._refresh is not None:
             await cancel_until_over([self._refresh])
 
@@ -300,7 +298,6 @@ _OPENER: Final = build_opener(_NoRedirects)
 
 
 def is_address(source: str) -> bool:
-    """Return whether this is a URL and not a path."""
     return urlsplit(source).scheme in {"http", "https"}
 
 

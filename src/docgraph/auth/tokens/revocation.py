@@ -189,7 +189,6 @@ class Revocations:
                 emit(BackgroundFailed("token-revocations", error))
 
     async def close(self) -> None:
-        """Stop a read in progress."""
         await self._looks.close()
 
     async def _reload(self, _: str) -> None:

@@ -60,11 +60,9 @@ class RevocationsProvider(Provider):
         self._revocations = Revocations(store, users.users_db, generations)
 
     def get(self) -> Revocations:
-        """Return the same object for every plugin."""
         return self._revocations
 
     async def close(self) -> None:
-        """Stop a read in progress."""
         await self._revocations.close()
 
 

@@ -31,41 +31,30 @@ class RndTokenManager(PluginConfig, frozen=True):
     """Random tokens, known to the instance that issued them."""
 
     section_name: ClassVar[str] = "rndTokenManager"
-    enabled: Annotated[bool, Meta(description="whether the manager is on")] = True
-    ttl: Annotated[Minutes, Meta(description="life of a token, in minutes")] = 15
-    srv_uri: Annotated[Uri, Meta(description="base path of the token service")] = "/tokens"
+    enabled: Annotated[bool, "whether the manager is on"] = True
+    ttl: Annotated[Minutes, "life of a token, in minutes"] = 15
+    srv_uri: Annotated[Uri, "base path of the token service"] = "/tokens"
 
 
 class JwtTokenManager(PluginConfig, frozen=True):
     """Signed tokens, known to every instance that shares the key."""
 
     section_name: ClassVar[str] = "jwtTokenManager"
-    enabled: Annotated[bool, Meta(description="whether the manager is on")] = False
-    key: Annotated[
-        Secret | None, Meta(description="secret that tokens are signed with, at least 32 bytes")
-    ] = None
-    ttl: Annotated[Minutes, Meta(description="life of a token, in minutes")] = 15
-    srv_uri: Annotated[Uri, Meta(description="base path of the token service")] = "/tokens"
-    issuer: Annotated[Name, Meta(description="issuer named in tokens")] = "docgraph"
-    audience: Annotated[
-        Name | tuple[str, ...] | None, Meta(description="audience named in tokens")
-    ] = None
+    enabled: Annotated[bool, "whether the manager is on"] = False
+    key: Annotated[Secret | None, "secret that tokens are signed with, at least 32 bytes"] = None
+    ttl: Annotated[Minutes, "life of a token, in minutes"] = 15
+    srv_uri: Annotated[Uri, "base path of the token service"] = "/tokens"
+    issuer: Annotated[Name, "issuer named in tokens"] = "docgraph"
+    audience: Annotated[Name | tuple[str, ...] | None, "audience named in tokens"] = None
     account_properties_claims: Annotated[
         tuple[Name, ...],
-        Meta(
-            description="properties of the user that tokens carry beside id and roles: names, "
-            "or paths such as `/address/city` and `address.city`"
-        ),
+        "properties of the user that tokens carry beside id and roles: names, or paths such as "
+        "`/address/city` and `address.city`",
     ] = ()
     max_session_age: Annotated[
         int,
-        Meta(
-            description="minutes after which a login by password is not prolonged any more; "
-            "0 for no end",
-            ge=0,
-            le=525_600,
-            extra={"unit": "minutes"},
-        ),
+        Meta(ge=0, le=525_600, extra={"unit": "minutes"}),
+        "minutes after which a login by password is not prolonged any more; 0 for no end",
     ] = 0
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:
@@ -98,25 +87,18 @@ class AuthTokenService(ServiceConfig, frozen=True):
     """Gives and ends the caller's token, at the `srv-uri` of the token manager."""
 
     section_name: ClassVar[str] = "authTokenService"
-    enabled: Annotated[bool, Meta(description="whether the service is on")] = True
+    enabled: Annotated[bool, "whether the service is on"] = True
     uri: Annotated[
-        Uri | None,
-        Meta(description="path of the service; none is the `srv-uri` of the token manager"),
+        Uri | None, "path of the service; none is the `srv-uri` of the token manager"
     ] = None
     oauth_style: Annotated[
         bool,
-        Meta(
-            description="answer with `access_token`, `token_type` and `expires_in`, and set the "
-            "cookie at `<uri>/cookie`; for moved installations"
-        ),
+        "answer with `access_token`, `token_type` and `expires_in`, and set the cookie at "
+        "`<uri>/cookie`; for moved installations",
     ] = False
     token_headers: Annotated[
         Literal["all", "service"],
-        Meta(
-            description="which answers carry the token in headers: all of authenticated callers, "
-            "or those of the service and of requests that ask for a token"
-        ),
+        "which answers carry the token in headers: all of authenticated callers, or those of the "
+        "service and of requests that ask for a token",
     ] = "all"  # noqa: S105 - no password
-    secured: Annotated[bool, Meta(description="whether requests have to pass an authorizer")] = (
-        False
-    )
+    secured: Annotated[bool, "whether requests have to pass an authorizer"] = False

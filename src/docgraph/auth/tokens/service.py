@@ -197,7 +197,6 @@ class RolesService(Service):
         return self.methods
 
     async def handle(self, exchange: Exchange) -> Answer:
-        """Return the roles, in the order of the account."""
         check_own_path(exchange, self._prefix)
         answer = {"authenticated": True, "roles": list(exchange.roles)}
         return Body(200, orjson.dumps(answer), "application/json")

@@ -88,7 +88,6 @@ class TokenTable:
         self._connection.close()
 
     def find(self, id: bytes) -> TokenRow | None:
-        """Return the token with that random part."""
         return self._read(_FIND + "id = ?", id)
 
     def find_latest(self, login: str, sessions: Sessions = ANY) -> TokenRow | None:

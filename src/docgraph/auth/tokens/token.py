@@ -131,7 +131,6 @@ def encode_account(account: Account) -> bytes:
 
 
 def decode_account(data: bytes) -> Account:
-    """Decode the account."""
     try:
         name, roles, kind, properties = decode(data)
     except BodyError:
@@ -170,18 +169,15 @@ def find_manager(registry: PluginRegistry) -> TokenManager | None:
 
 
 def find_token(exchange: Exchange) -> AuthToken | None:
-    """Return the token of this response."""
     token: AuthToken | None = exchange.attributes.get(_TOKEN)
     return token
 
 
 def record_cookie(exchange: Exchange) -> None:
-    """Record that the caller is authenticated by the cookie."""
     exchange.attributes[_BY_COOKIE] = True
 
 
 def is_by_cookie(exchange: Exchange) -> bool:
-    """Return whether the caller is authenticated by the cookie."""
     return _BY_COOKIE in exchange.attributes
 
 
@@ -272,7 +268,6 @@ class TokenHeaders(Interceptor):
         self._uri = ""
 
     async def provision(self) -> None:
-        """Find the token manager."""
         self._manager = find_manager(self._registry)
         self._uri = service_uri(self._manager, self._service)
 

@@ -60,11 +60,9 @@ class _IssuingManager(TokenManager):
     _issued: IssuedTokens
 
     async def provision(self) -> None:
-        """Open the state that workers share."""
         await self._issued.open()
 
     async def close(self) -> None:
-        """Close the shared state."""
         await self._issued.close()
 
     async def issue(self, account: Account, *, renew: bool = False) -> AuthToken:

@@ -84,7 +84,6 @@ class Claims:
         return Verified(account, expires, issued, id if isinstance(id, str) else None)
 
     def is_over(self, expires: float | None, now: float) -> bool:
-        """Return whether a token has expired."""
         return expires is not None and now >= expires + self.end_leeway
 
     def _check_audience(self, claims: Mapping[str, Any]) -> None:

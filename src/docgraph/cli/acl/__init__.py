@@ -360,7 +360,6 @@ def _join(names: Any, as_json: bool) -> Any:
 
 
 def _run(sources: ConfigSources, work: Callable[[RuleCollection], Awaitable[_T]]) -> _T:
-    """Run work with the rules of the configured database."""
     from docgraph.cli.acl.rules import RuleCollection, require_authorizer
     from docgraph.cli.application import work_on
 

@@ -73,7 +73,6 @@ class Opening:
             notice(f"would open {self._describe(rule)}")
 
     async def store(self) -> None:
-        """Store the rules."""
         if self._rules is None:
             return
         await self._rules.add(self._wanted, replace=True)

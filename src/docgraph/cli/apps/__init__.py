@@ -326,7 +326,6 @@ def _reject_collisions(changes: Sequence[Change], *, prune: bool) -> None:
 
 
 def _announce(changes: Sequence[Change], *, prune: bool) -> None:
-    """Print the result of a dry run."""
     for change in changes:
         count = change.breaking
         breaking = f", {count} breaking change{'s' if count > 1 else ''}" if count else ""

@@ -197,9 +197,7 @@ def read_content(file: Path) -> Any:
         except DocgraphError as error:
             raise UnreadableError(f"not valid JSON: {error.message}") from None
     parsed = parse_yaml(
-        text,
-        lambda line, column: Origin(file.name, line + 1, column + 1),
-        bounds=DOCUMENT_BOUNDS,
+        text, lambda line, column: Origin(file.name, line + 1, column + 1), bounds=DOCUMENT_BOUNDS
     )
     if parsed.node is None or parsed.problems:
         raise UnreadableError("; ".join(_describe(parsed.problems)))

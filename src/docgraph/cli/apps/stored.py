@@ -85,7 +85,6 @@ class Definitions:
         await print_served("apps", Versions(self.app.store, settings.db, settings.collection))
 
     async def read_all(self) -> list[Document]:
-        """Return every stored definition, by id."""
         return await self.read(Read(sort=[("_id", 1)], limit=_MAX_APPS))
 
     async def compare(self, wanted: Sequence[Document], *, prune: bool) -> list[Change]:
@@ -115,7 +114,6 @@ class Definitions:
             notice(f"deleted {document['_id']!s}")
 
     async def find(self, id: Any) -> Document | None:
-        """Return the definition with that `_id`."""
         documents = await self.read(Read(filter={"_id": {"$eq": id}}, limit=1))
         return documents[0] if documents else None
 
@@ -145,7 +143,6 @@ def _name_author() -> str:
 
 
 def run_on(sources: ConfigSources, work: Callable[[Definitions], Awaitable[_T]]) -> _T:
-    """Run work with the definitions of the configured database."""
     from docgraph.cli.application import work_on
 
     prepared = prepare_sources(sources)

@@ -31,7 +31,6 @@ _DOUBTS = ("Does this hold for larger data?", "Which version was this?", "Any nu
 
 
 def build_blog() -> dict[str, list[Document]]:
-    """Return the documents by collection."""
     source = random.Random(_SEED)  # noqa: S311 - sample data, not a secret
     authors = list(_build_authors(source))
     posts = list(_build_posts(source, authors))

@@ -56,7 +56,6 @@ class ExportWriter:
         self._odd: list[Document] = []
 
     def write_documents(self, name: str, documents: Sequence[Document]) -> None:
-        """Write documents as they are stored."""
         self._write(name, [to_json(document, JsonMode.EXTENDED) for document in documents])
 
     def write_app(self, document: Document) -> bool:
@@ -119,7 +118,6 @@ class Directory:
 
     @property
     def is_export(self) -> bool:
-        """Whether it has an export."""
         with _explaining_errors(self.path):
             former = self.path / FORMER
             if former.exists():
@@ -203,7 +201,6 @@ class Directory:
         return definitions
 
     def list_databases(self, kind: str) -> Iterator[str]:
-        """Yield the databases that have a file of this kind."""
         with _explaining_errors(self.path / kind):
             files = sorted((self.path / kind).glob("*.json"))
         for file in files:

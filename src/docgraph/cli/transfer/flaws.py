@@ -58,7 +58,6 @@ class Flaws:
         return [*flaws, *[flaw async for flaw in self._find_in_schemas(parts)]]
 
     async def find_in_apps(self, documents: Sequence[Document]) -> list[str]:
-        """Return the flaws in definitions as they are stored."""
         definitions = [
             FoundDefinition(f"app {name_id(document['_id'])}", document) for document in documents
         ]

@@ -80,7 +80,6 @@ class Mover:
 
     @property
     def definitions(self) -> Definitions:
-        """The stored definitions of apps."""
         return self._installation.definitions
 
     def describe(self, kind: str, db: str) -> Part:

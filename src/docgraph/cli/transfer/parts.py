@@ -47,7 +47,6 @@ class Installation:
 
     @property
     def definitions(self) -> Definitions:
-        """The stored definitions of apps."""
         return Definitions(self.app, self.prepared.config.get(Graphql))
 
     @property
@@ -95,7 +94,6 @@ class Part:
         """Prepare the collection for new documents."""
 
     def prepare(self, installation: Installation, document: Document) -> Document:
-        """Return the document as it has to be written."""
         return document
 
     async def write(self, installation: Installation, write: Write) -> WriteResult:
@@ -114,7 +112,6 @@ class AppsPart(Part):
     """The definitions, in the form in which authors write them."""
 
     async def read(self, installation: Installation) -> list[Document]:
-        """Return the definitions as they are written."""
         return await installation.definitions.read_all()
 
     def is_same(self, stored: Document, document: Document) -> bool:
@@ -130,7 +127,6 @@ class AppsPart(Part):
         return await installation.definitions.write(write)
 
     def report_stored(self, document: Document) -> None:
-        """Print the name of the app."""
         notice(f"stored {make_printable(name_id(document['_id']))}")
 
 

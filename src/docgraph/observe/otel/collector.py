@@ -99,7 +99,6 @@ class CollectorStatus(logging.Handler):
         self._remark = ""
 
     def close(self) -> None:
-        """Stop listening to the library."""
         _LIBRARY.removeHandler(self)
         _LIBRARY.propagate = not _LIBRARY.handlers
         super().close()

@@ -99,7 +99,6 @@ class _Exporter(SpanExporter):
         self._is_over = False
 
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-        """Send one message."""
         if self._is_over:
             return SpanExportResult.FAILURE
         result = self._exporter.export(spans)
@@ -108,7 +107,6 @@ class _Exporter(SpanExporter):
         return result
 
     def shutdown(self) -> None:
-        """Cancel the current attempt."""
         if not self._is_over:
             self._is_over = True
             self._exporter.shutdown()  # type: ignore[no-untyped-call]
@@ -143,11 +141,9 @@ class Spans:
         subscribe(self.hear, wants=self._makers.__contains__)
 
     def hear(self, event: Event) -> None:
-        """Build the span of one event."""
         self._makers[type(event)](event)
 
     def close(self) -> None:
-        """Stop listening."""
         unsubscribe(self.hear)
 
     def _finish_request(self, event: RequestFinished) -> None:

@@ -70,7 +70,6 @@ async def _get(call: RestCall) -> Answer:
 
 
 async def _render(call: RestCall, aggregation: Aggregation) -> list[Document]:
-    """Return the pipeline with the variables of this request."""
     template, resolvers = aggregation.stages, call.context.resolvers
     scope = await build_scope(template.names, call.exchange, resolvers, call.parameters)
     try:
@@ -259,5 +258,4 @@ def _is_open(path: Any, shown: Shown) -> bool:
 
 
 def _find_values(value: Any, wanted: str) -> Iterator[Any]:
-    """Return the values under this key, at any depth."""
     return (part[wanted] for part in walk(value) if isinstance(part, Mapping) and wanted in part)

@@ -60,25 +60,21 @@ async def _put_database(call: RestCall) -> Answer:
     exists = await call.context.catalog.has_database(call.db, call.exchange.deadline)
     if not exists:
         check_reachable(call)
-    elif (refusal := await reject_existing(call)) is not None:
-        return refusal
+    else:
+        await reject_existing(call)
     etag = new_etag()
     # If several requests create it at the same time with `If-None-Match: *`, the first metadata
     # wins.
     exclusion = find_exclusion(call.request.headers)
     condition = await find_etag_condition(call) if exists else exclusion
-    refusal = await put_metadata(call, properties, etag, condition)
-    if refusal is not None:
-        return refusal
+    await put_metadata(call, properties, etag, condition)
     return Body(200 if exists else 201, headers=[etag_header(etag)])
 
 
 async def _patch_database(call: RestCall) -> Answer:
     await call.require_database()
     etag = new_etag()
-    refusal = await patch_metadata(call, etag)
-    if refusal is not None:
-        return refusal
+    await patch_metadata(call, etag)
     return Body(200, headers=[etag_header(etag)])
 
 
@@ -89,9 +85,7 @@ async def _delete_database(call: RestCall) -> Answer:
     collections = [Resource(ResourceType.COLLECTION, call.db, name) for name in names]
     for collection in collections:  # a caller who must not drop one of them drops none
         await store.writes.rehearse(collection, _DROP, exchange=call.exchange)
-    refusal = await claim_metadata(call)
-    if refusal is not None:
-        return refusal
+    await claim_metadata(call)
     await store.writes.finish(f"drop {call.db}", lambda: _drop_database(call, collections))
     return Body(204)
 
@@ -110,13 +104,11 @@ async def _drop_database(call: RestCall, collections: Sequence[Resource]) -> Non
 async def _put_collection(call: RestCall) -> Answer:
     properties = await read_properties(call)
     created = await _ensure_collection(call)
-    if not created and (refusal := await reject_existing(call)) is not None:
-        return refusal
+    if not created:
+        await reject_existing(call)
     etag = new_etag()
     condition = None if created else await find_etag_condition(call)
-    refusal = await put_metadata(call, properties, etag, condition)
-    if refusal is not None:
-        return refusal
+    await put_metadata(call, properties, etag, condition)
     return await _answer(call, 201 if created else 200, etag)
 
 
@@ -142,14 +134,11 @@ async def _patch_collection(call: RestCall) -> Answer:
         raise RequestError("wrong request, collection name cannot be empty or start with _")
     await call.require_collection()
     etag = new_etag()
-    refusal = await patch_metadata(call, etag)
-    if refusal is not None:
-        return refusal
+    await patch_metadata(call, etag)
     return await _answer(call, 200, etag)
 
 
 async def _answer(call: RestCall, status: int, etag: ObjectId) -> Answer:
-    """Return the response with the warnings for the caller."""
     headers = [etag_header(etag)]
     properties = await call.find_metadata(call.collection) or {}
     warnings = [*call.warnings, *find_idle(properties), *await find_doubtful(call, properties)]
@@ -178,9 +167,7 @@ async def _prepare_streams(call: RestCall) -> list[str]:
 
 async def _delete_collection(call: RestCall) -> Answer:
     await call.require_collection()
-    refusal = await claim_metadata(call)
-    if refusal is not None:
-        return refusal
+    await claim_metadata(call)
     # Otherwise orphaned metadata would apply to the next collection of that name.
     await call.context.store.writes.finish(
         f"drop {call.db}.{call.collection}", lambda: _drop_collection(call)

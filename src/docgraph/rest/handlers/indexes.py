@@ -20,24 +20,11 @@ from docgraph.rest.etags import find_exclusion
 from docgraph.store.administration import Administration
 
 _OPTIONS: Final = frozenset(
-    {
-        "2dsphereIndexVersion",
-        "bits",
-        "collation",
-        "default_language",
-        "expireAfterSeconds",
-        "hidden",
-        "language_override",
-        "max",
-        "min",
-        "partialFilterExpression",
-        "sparse",
-        "storageEngine",
-        "textIndexVersion",
-        "unique",
-        "weights",
-        "wildcardProjection",
-    }
+    (
+        "2dsphereIndexVersion bits collation default_language expireAfterSeconds hidden "
+        "language_override max min partialFilterExpression sparse storageEngine "
+        "textIndexVersion unique weights wildcardProjection"
+    ).split()
 )
 # `background` has no effect since MongoDB 4.2, and the name is that of the path.
 _IGNORED: Final = frozenset({"background", "name"})

@@ -29,6 +29,7 @@ from docgraph.rest.call import Handlers, RestCall
 from docgraph.rest.etags import (
     ETAG,
     Condition,
+    ConditionUnmet,
     attempts,
     etag_headers,
     find_condition,
@@ -111,18 +112,16 @@ async def find_etag_condition(call: RestCall) -> Condition | None:
     return find_condition(call.request.headers, demanded=demanded)
 
 
-async def reject_existing(call: RestCall) -> Answer | None:
+async def reject_existing(call: RestCall) -> None:
     """Reject `If-None-Match: *` with 412 if the database or collection exists."""
     condition = find_exclusion(call.request.headers)
-    if condition is None or not condition.excludes(None):
-        return None
-    return await _reject(call, condition)
+    if condition is not None and condition.excludes(None):
+        raise await _build_rejection(call, condition)
 
 
 async def put_metadata(
     call: RestCall, properties: Document, etag: ObjectId, condition: Condition | None
-) -> Answer | None:
-    """Replace the metadata; a returned response is the rejection."""
+) -> None:
     document = {"_id": _id_of(call), **to_stored(properties), ETAG: etag}
     filter: Document = {"_id": _id_of(call)}
     # Missing metadata has none of the requested etags.
@@ -136,26 +135,24 @@ async def put_metadata(
         # Neither found by its etag nor inserted: it exists with another etag.
         if condition is None:
             raise
-        return await _reject(call, condition)
-    if condition is None or result.matched or result.upserted:
-        return None
-    return await _reject(call, condition)
+        raise await _build_rejection(call, condition) from None
+    if condition is not None and not result.matched and not result.upserted:
+        raise await _build_rejection(call, condition)
 
 
-async def patch_metadata(call: RestCall, etag: ObjectId) -> Answer | None:
+async def patch_metadata(call: RestCall, etag: ObjectId) -> None:
     """Patch the metadata and validate the result before it is written."""
     body = await _read_body(call)
     if not body:
         raise RequestError("no data provided")
     update = await call.request.work(build_update, body, etag)
-    if (refusal := await reject_existing(call)) is not None:
-        return refusal
+    await reject_existing(call)
     condition = await find_etag_condition(call)
     async with call.turn(METADATA_STORE, _id_of(call)):
         async for _ in attempts("the metadata"):
             stored = await _read(call)
             if condition is not None and not condition.admits((stored or {}).get(ETAG)):
-                return await _reject(call, condition)
+                raise await _build_rejection(call, condition)
             if stored is None and call.resource.collection is not None:
                 # Metadata of a collection that another instance dropped would outlive it.
                 await call.require_collection(fresh=True)
@@ -163,7 +160,6 @@ async def patch_metadata(call: RestCall, etag: ObjectId) -> Answer | None:
             await _check(call, properties)
             if await _replace_known(call, stored, {**to_stored(properties), ETAG: etag}):
                 break
-    return None
 
 
 async def _replace_known(call: RestCall, stored: Document | None, properties: Document) -> bool:
@@ -181,10 +177,9 @@ async def _replace_known(call: RestCall, stored: Document | None, properties: Do
     return bool(result.matched or result.upserted)
 
 
-async def claim_metadata(call: RestCall) -> Answer | None:
+async def claim_metadata(call: RestCall) -> None:
     """Renew the etag before the resource is dropped: if several requests try, one continues."""
-    if (refusal := await reject_existing(call)) is not None:
-        return refusal
+    await reject_existing(call)
     condition = await find_etag_condition(call)
     filter: Document = {"_id": _id_of(call)}
     if condition is not None:
@@ -192,24 +187,22 @@ async def claim_metadata(call: RestCall) -> Answer | None:
     claim = Write(WriteKind.UPDATE, update={"$set": {ETAG: new_etag()}}, filter=filter)
     result = await _write(call, claim)
     if result.matched or condition is None:
-        return None
-    if condition.tags is None and await _read(call) is None:
-        return None
-    return await _reject(call, condition)
+        return
+    if condition.tags is not None or await _read(call) is not None:
+        raise await _build_rejection(call, condition)
 
 
 async def forget_metadata(call: RestCall) -> None:
-    """Delete the metadata of a dropped collection."""
     await _write(call, Write(WriteKind.DELETE, filter={"_id": _id_of(call)}))
 
 
-async def _reject(call: RestCall, condition: Condition) -> Answer:
+async def _build_rejection(call: RestCall, condition: Condition) -> Exception:
     """Return 412 for a wrong etag, 409 for a missing one; both include the current etag."""
     stored = await _read(call)
     headers = etag_headers(stored)
     if not condition.is_lacking or condition.excludes((stored or {}).get(ETAG)):
-        return Body(412, headers=headers)
-    raise Conflict(_name_demand(call), hint="its ETag is in the header", headers=headers)
+        return ConditionUnmet(Body(412, headers=headers))
+    return Conflict(_name_demand(call), hint="its ETag is in the header", headers=headers)
 
 
 def _name_demand(call: RestCall) -> str:

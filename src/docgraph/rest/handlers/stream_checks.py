@@ -118,7 +118,6 @@ class _StreamChecks:
 
     @property
     def place(self) -> tuple[str, str]:
-        """The namespace."""
         return self.db, self.collection
 
     async def check_source(self) -> list[str]:

@@ -21,7 +21,6 @@ from docgraph.store.catalog import Metadata
 
 
 async def list_open_streams(call: RestCall) -> Answer:
-    """Return the streams that the caller may open."""
     await call.require_collection()
     metadata = await call.find_metadata(call.collection)
     streams = find_open_streams(metadata, call.exchange, call.context.dry_run)
@@ -85,7 +84,6 @@ class StreamListAllower(Authorizer):
         self._dry_run = imagined_requests
 
     async def close(self) -> None:
-        """Stop the reads that are in progress."""
         await self._metadata.close()
 
     @property

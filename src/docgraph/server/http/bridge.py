@@ -32,7 +32,6 @@ class Bridge:
         self._is_read = False
 
     async def run(self, answer: Takeover) -> None:
-        """Run the application."""
         request = self._exchange.request
         connection = request.connection
         raw_path = connection.root_path.encode() + request.raw_path
@@ -71,7 +70,6 @@ class Bridge:
         return {"type": "http.request", "body": part, "more_body": not self._is_read}
 
     async def _send(self, message: AsgiMessage) -> None:
-        """Send a part of the response."""
         kind = message["type"]
         if kind == "http.response.start" and self._head is None and not self._call.status:
             self._head = self._render_head(message["status"], list(message.get("headers", ())))

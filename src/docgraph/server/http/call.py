@@ -51,12 +51,10 @@ class Wire(Protocol):
     @property
     def is_writable(self) -> bool:
         """Whether the peer reads as fast as we write."""
-        ...
 
     @property
     def state(self) -> CurrentDate:
         """What all connections share."""
-        ...
 
     def write(self, data: bytes) -> None:
         """Send; the transport buffers what the peer does not read."""
@@ -69,7 +67,6 @@ class Wire(Protocol):
 
     def open_socket(self, call: HttpCall, head: Head) -> OpenSocket:
         """Switch to WebSocket."""
-        ...
 
     def cut(self) -> None:
         """End the connection: a response on it is incomplete."""
@@ -89,6 +86,7 @@ class HttpCall:
     is_refused = False  # it exceeded the limit
     is_endless = False
     is_bounded = False  # the response is buffered for a slow client
+    id_lines: list[bytes]  # of the response: the request id, and what continues a trace
     trace: RequestTrace | None = None
     on_stream: Callable[[], None] | None = None  # called when the response is a stream
     on_stop: Callable[[], None] | None = None  # ends a stream cleanly when the server stops
@@ -115,7 +113,6 @@ class HttpCall:
         self.is_handshake = is_handshake  # of a WebSocket
 
     def send(self, head: Head, content: bytes) -> None:
-        """Send a complete response."""
         if self.is_aborted:
             return
         parts = self._start(head)
@@ -142,7 +139,6 @@ class HttpCall:
             self.wire.write(b"".join(self._start(head)))
 
     async def send_part(self, data: bytes) -> None:
-        """Send the next part of the content."""
         if not self.wire.is_writable and not self.is_bounded:
             await self.wire.wait_writable()
         if self.is_aborted or self._is_bodiless or not data:
@@ -161,7 +157,6 @@ class HttpCall:
                 self.wire.write(part)
 
     async def end(self) -> None:
-        """Complete the content."""
         if self._left:
             raise RuntimeError("the content is shorter than announced")
         if not self.is_aborted and not self.is_answered:
@@ -170,7 +165,6 @@ class HttpCall:
             self._complete()
 
     def open_socket(self, head: Head) -> OpenSocket:
-        """Accept the handshake of a WebSocket."""
         self.status = SWITCHING
         self.is_answered = True
         if self.on_stream is not None:

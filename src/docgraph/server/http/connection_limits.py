@@ -54,11 +54,7 @@ class ConnectionLimits:
     """The connections of an instance, as one of its workers counts them."""
 
     def __init__(
-        self,
-        limits: Limits,
-        proxies: TrustedProxies,
-        cells: Cells | None = None,
-        worker: int = 0,
+        self, limits: Limits, proxies: TrustedProxies, cells: Cells | None = None, worker: int = 0
     ) -> None:
         self.trusts = proxies.trusts
         self._cells = make_cells() if cells is None else cells

@@ -70,7 +70,6 @@ class MessageDeflate(Extension):
     def frame_inbound_payload_data(
         self, proto: FrameDecoder | FrameProtocol, data: bytes
     ) -> bytes | CloseReason:
-        """Decompress a part of a message."""
         if self._inflating is None or not self._is_data:
             return data
         return self._inflate(self._inflating, data)
@@ -78,7 +77,6 @@ class MessageDeflate(Extension):
     def frame_inbound_complete(
         self, proto: FrameDecoder | FrameProtocol, fin: bool
     ) -> bytes | CloseReason | None:
-        """Decompress the end of a message."""
         if self._inflating is None or not self._is_data or not fin:
             return None
         inflating, self._inflating = self._inflating, None
@@ -100,7 +98,6 @@ class MessageDeflate(Extension):
         data: bytes,
         fin: bool,
     ) -> tuple[RsvBits, bytes]:
-        """Compress a whole message."""
         compressed = deflate(data, self.bits) if fin and opcode in _FIRST else None
         return (rsv, data) if compressed is None else (RsvBits(True, False, False), compressed)
 

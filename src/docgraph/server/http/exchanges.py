@@ -36,11 +36,7 @@ from docgraph.exchange.hosts import group_address
 from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.engine_events import StreamBegun
-from docgraph.observe.events import (
-    BodyAwaited,
-    RequestFinished,
-    RequestStarted,
-)
+from docgraph.observe.events import BodyAwaited, RequestFinished, RequestStarted
 from docgraph.observe.tracing import RequestTrace, tracing
 from docgraph.runtime import AdmissionQueue
 from docgraph.runtime.allocations import explain_shortage
@@ -74,22 +70,18 @@ class Application(Protocol):
 
     async def contact_database(self) -> str:
         """Wait until the first request can succeed; returns what is missing."""
-        ...
 
     async def shutdown(self) -> None:
         """Close everything; also called when `startup` failed."""
 
     def is_probe(self, exchange: Exchange) -> bool:
         """Return whether this is a health check, which does not wait for other requests."""
-        ...
 
     def render_error(self, error: DocgraphError, exchange: Exchange) -> Body:
         """Return the response to a request that is rejected before its turn; never raises."""
-        ...
 
     async def answer(self, exchange: Exchange) -> Answer:
         """Return the answer to one request."""
-        ...
 
 
 class Exchanges:
@@ -152,7 +144,7 @@ class Exchanges:
         self.departures.call(call.abandon)
 
     async def _run(self, call: HttpCall) -> None:
-        id, trace = self._ids.trace(call.headers.raw)
+        id, call.id_lines = self._ids.trace(call.headers.raw)
         exchange, flaw = self._open(call, id)
         call.exchange = exchange
         if tracing.sampler is not None:
@@ -164,7 +156,7 @@ class Exchanges:
             else:
                 call.error = flaw.code
                 answer = self._application.render_error(flaw, exchange)
-            await self._respond(answer, call, exchange, trace)
+            await self._respond(answer, call, exchange)
             patience = exchange.deadline.patience
             if patience is not None and patience.memory is not None and patience.memory.size:
                 await self._await_reader(call)
@@ -175,7 +167,7 @@ class Exchanges:
         except ConnectionError:
             call.is_aborted = True  # a WebSocket whose peer has disconnected
         except Exception as error:
-            await self._fail(error, call, exchange, trace)
+            await self._fail(error, call, exchange)
         finally:
             if call.has_place:  # the client may disconnect between the queue and the work
                 self._leave(call)
@@ -331,9 +323,7 @@ class Exchanges:
             call.has_place = False
             self._gate.leave()
 
-    async def _respond(
-        self, answer: Answer, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _respond(self, answer: Answer, call: HttpCall, exchange: Exchange) -> None:
         patience = exchange.deadline.patience
         is_being_built = isinstance(answer, Stream) and answer.is_bounded
         if patience is not None and patience.memory is not None and not is_being_built:
@@ -343,18 +333,16 @@ class Exchanges:
                 answer = await self._responder.encode(answer, exchange)
             if not call.wire.is_writable:
                 await call.wire.wait_writable()
-            call.send(*self._responder.render_body(answer, exchange, trace))
+            call.send(*self._responder.render_body(answer, exchange, call.id_lines))
         elif isinstance(answer, Stream):
-            await self._stream(answer, call, exchange, trace)
+            await self._stream(answer, call, exchange)
         elif isinstance(answer, Upgrade):
-            await self._open_socket(answer, call, exchange, trace)
+            await self._open_socket(answer, call, exchange)
         else:
-            await self._run_takeover(answer, call, exchange, trace)
+            await self._run_takeover(answer, call, exchange)
 
-    async def _stream(
-        self, answer: Stream, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
-        head, chunks = self._responder.render_stream(answer, exchange, trace)
+    async def _stream(self, answer: Stream, call: HttpCall, exchange: Exchange) -> None:
+        head, chunks = self._responder.render_stream(answer, exchange, call.id_lines)
         call.on_stop = answer.stop
         try:
             if exchange.request.method == "HEAD":
@@ -367,15 +355,13 @@ class Exchanges:
                 if close is not None:
                     await close()
 
-    async def _open_socket(
-        self, answer: Upgrade, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _open_socket(self, answer: Upgrade, call: HttpCall, exchange: Exchange) -> None:
         """Accept the WebSocket, and run its handler."""
         if not call.is_handshake:
             raise UpgradeRequired(
                 "this resource speaks WebSocket", headers=[("Upgrade", "websocket")]
             )
-        head = self._responder.render_common(answer, exchange, trace)
+        head = self._responder.render_common(answer, exchange, call.id_lines)
         socket = call.open_socket(head)
         try:
             await answer.handler(socket)
@@ -386,9 +372,7 @@ class Exchanges:
             raise
         await socket.close()
 
-    async def _run_takeover(
-        self, answer: Takeover, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _run_takeover(self, answer: Takeover, call: HttpCall, exchange: Exchange) -> None:
         if call.is_handshake:
             raise NotSupported("this resource does not speak WebSocket")
 
@@ -396,13 +380,11 @@ class Exchanges:
             call,
             exchange,
             lambda status, headers: self._responder.render_foreign(
-                status, headers, answer, exchange, trace
+                status, headers, answer, exchange, call.id_lines
             ),
         ).run(answer)
 
-    async def _fail(
-        self, error: Exception, call: HttpCall, exchange: Exchange, trace: list[bytes]
-    ) -> None:
+    async def _fail(self, error: Exception, call: HttpCall, exchange: Exchange) -> None:
         """Emit an unexpected error under an id, and answer if nothing was sent yet."""
         if isinstance(error, MemoryError):
             error = explain_shortage()
@@ -411,7 +393,7 @@ class Exchanges:
         call.error = error.code
         if not call.status:
             body = self._application.render_error(error, exchange)
-            call.send(*self._responder.render_body(body, exchange, trace))
+            call.send(*self._responder.render_body(body, exchange, call.id_lines))
 
     def _finish(self, exchange: Exchange, call: HttpCall) -> None:
         request, account = exchange.request, exchange.account

@@ -44,7 +44,6 @@ class RequestHead(NamedTuple):
 
 
 def check_size(target: bytes, headers: list[tuple[bytes, bytes]], limits: Limits) -> None:
-    """Check the size limits of a complete head."""
     if len(target) > limits.url_size:
         raise UrlTooLong(f"the URL exceeds {limits.url_size} bytes")
     if len(headers) > limits.headers:
@@ -181,7 +180,6 @@ def _is_key(value: bytes) -> bool:
 
 
 def without_upgrade(method: bytes, version: str, target: bytes, headers: RawHeaders) -> bytes:
-    """Return the head without the upgrade."""
     lines = [b"%s %s HTTP/%s\r\n" % (method, target, version.encode())]
     lines += [b"%s: %s\r\n" % field for field in headers if field[0] not in _OF_AN_UPGRADE]
     tokens = b",".join(value for name, value in headers if name == b"connection").lower()

@@ -279,11 +279,9 @@ class IncomingBody:
             self._wake()
 
     def hold(self) -> None:
-        """Pause reading it."""
         self._source.hold_body(self)
 
     def go_on(self) -> None:
-        """Resume reading it."""
         self._source.go_on_with_body(self)
 
     def drop(self) -> None:

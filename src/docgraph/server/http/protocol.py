@@ -213,7 +213,6 @@ class HttpProtocol(asyncio.Protocol):
         self._pause_reading()
 
     def on_request_end(self) -> None:
-        """Complete a body."""
         incoming = self._incoming
         if incoming is not None:
             incoming.is_complete = True
@@ -232,7 +231,6 @@ class HttpProtocol(asyncio.Protocol):
                 self.state.unread.update(self)
 
     async def wait_writable(self) -> None:
-        """Wait until the peer has read most of what was written."""
         if self._writable is not None:
             await self._writable.wait()
 
@@ -250,7 +248,6 @@ class HttpProtocol(asyncio.Protocol):
             self._resume_reading()
 
     def hold_body(self, incoming: IncomingBody) -> None:
-        """Pause this body and its timeout: too many bodies are being received."""
         if incoming is self._incoming:
             self._held_at = self._loop.time()
             self._left = self._expires - self._held_at
@@ -258,7 +255,6 @@ class HttpProtocol(asyncio.Protocol):
             self._pause_reading()
 
     def go_on_with_body(self, incoming: IncomingBody) -> None:
-        """Resume reading this body."""
         if incoming is self._incoming and self._held_at is not None:
             now = self._loop.time()
             self._since += now - self._held_at
@@ -318,7 +314,6 @@ class HttpProtocol(asyncio.Protocol):
             self._feed_slices(data)
 
     def open_socket(self, call: HttpCall, head: Head) -> WebSocket:
-        """Replace HTTP by WebSocket on this connection."""
         socket = open_websocket(self.state, self.transport, call, head)
         self._active = None
         self.state.hand_over(self, socket)
@@ -334,7 +329,6 @@ class HttpProtocol(asyncio.Protocol):
         self.state.exchanges.start(call)
 
     def cut(self) -> None:
-        """End the connection: a response on it is incomplete."""
         self._ignores_input = True
         self.transport.close()
 

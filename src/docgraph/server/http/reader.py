@@ -37,7 +37,6 @@ class BodySink(Protocol):
 
     def feed(self, data: bytes) -> bool:
         """Take the next part; return whether to pause."""
-        ...
 
 
 class RequestListener(Protocol):
@@ -47,11 +46,9 @@ class RequestListener(Protocol):
         self, head: RequestHead, headers: Headers, *, keep_alive: bool
     ) -> BodySink | None:
         """Receive a complete head; return what takes its body, None for one without."""
-        ...
 
     def on_websocket(self, head: RequestHead, headers: Headers, rest: bytes) -> bool:
         """Receive the handshake of a WebSocket; return whether it is accepted as one."""
-        ...
 
     def on_body_full(self) -> None:
         """Learn that no more of the body should be read until it is asked for."""
@@ -177,7 +174,6 @@ class RequestReader:
         self.in_head = True
 
     def on_url(self, part: bytes) -> None:
-        """Add a part of the target."""
         self.target += part
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -214,7 +210,6 @@ class RequestReader:
         self._sink = self._listener.on_request(head, headers, keep_alive=keep_alive)
 
     def on_chunk_header(self) -> None:
-        """Count a chunk."""
         self._fed = 0
         self._count_framing(8)
 
@@ -228,7 +223,6 @@ class RequestReader:
             self._listener.on_body_full()
 
     def on_message_complete(self) -> None:
-        """Complete the request."""
         if self.in_body:  # else an upgrade: `_upgrade` goes on
             self.in_body = False
             self._follows = True

@@ -134,7 +134,6 @@ class ProcessState:
         self.connections[successor] = self.connections.pop(connection)
 
     def release(self, connection: OpenConnection) -> None:
-        """Count down a connection that has ended."""
         admitted = self.connections.pop(connection, Admitted.NOTHING)
         self._connection_limits.release(admitted, connection.address)
         self.share.add(-1)
@@ -163,7 +162,6 @@ def build_state(
     cells: Cells | None = None,
     worker: int = 0,
 ) -> ProcessState:
-    """Build the state that connections share."""
     ids = RequestIds(settings.core.tracing_headers)
     responder = Responder(CorsPolicy(settings.cors.allow_origins), offload)
     limits, proxies = limits or settings.limits, TrustedProxies(settings.core.trusted_proxies)

@@ -13,15 +13,7 @@ from collections.abc import Callable
 from math import inf
 
 from wsproto.connection import Connection, ConnectionState, ConnectionType
-from wsproto.events import (
-    BytesMessage,
-    CloseConnection,
-    Event,
-    Message,
-    Ping,
-    Pong,
-    TextMessage,
-)
+from wsproto.events import BytesMessage, CloseConnection, Event, Message, Ping, Pong, TextMessage
 from wsproto.utilities import LocalProtocolError, generate_accept_token
 
 from docgraph.exchange import SharedMessages
@@ -127,7 +119,6 @@ class WebSocket(asyncio.Protocol):
         self._close_by = inf
 
     async def send(self, message: str | SharedMessages) -> None:
-        """Send one text message, or several that are prepared."""
         while not self._writable.is_set():  # it may be closed again before this task continues
             await self._writable.wait()
         if self._is_over:
@@ -139,7 +130,6 @@ class WebSocket(asyncio.Protocol):
             self.offer(message)
 
     def offer(self, message: SharedMessages) -> bool:
-        """Send the messages if that needs no waiting; return whether they are sent."""
         transport = self.transport
         if self._is_over or not self._writable.is_set() or transport.is_closing():
             return False
@@ -148,7 +138,6 @@ class WebSocket(asyncio.Protocol):
         return True
 
     async def receive(self) -> str | bytes | None:
-        """Return the next message, or None when the peer has disconnected."""
         while not self._messages:
             if self._is_over:
                 return None
@@ -170,7 +159,6 @@ class WebSocket(asyncio.Protocol):
             self._resume_reading()
 
     async def fail(self) -> None:
-        """Close the WebSocket because the service failed."""
         await self.close(INTERNAL_ERROR, "internal error")
 
     def connection_lost(self, exc: Exception | None) -> None:

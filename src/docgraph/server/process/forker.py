@@ -49,25 +49,19 @@ class ForkedProcess:
         self.forker = forker  # its id
         self.sentinel = sentinel
         self.is_orphan = False  # its forker has ended
+        self.exit_code: int | None = None  # negative for a signal; None: it runs, or is unknown
         self._is_over = False
-        self._exit_code: int | None = None
 
     def is_over(self) -> bool:
-        """Return whether the process has ended."""
         if not self._is_over and not self.is_orphan and self.sentinel.poll():
             try:
-                self._exit_code = self.sentinel.recv()
+                self.exit_code = self.sentinel.recv()
                 self._is_over = True
             except (EOFError, OSError):
                 self.is_orphan = True
         if not self._is_over and self.is_orphan:
             self._check_orphan()
         return self._is_over
-
-    @property
-    def exit_code(self) -> int | None:
-        """Its exit code, negative for a signal, None if it runs or that is unknown."""
-        return self._exit_code
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal, unless it has ended."""
@@ -76,7 +70,6 @@ class ForkedProcess:
                 os.kill(self.pid, number)
 
     def close(self) -> None:
-        """Release its resources."""
         self.sentinel.close()
 
     def _check_orphan(self) -> None:
@@ -84,7 +77,7 @@ class ForkedProcess:
         try:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
-                self._is_over, self._exit_code = True, os.waitstatus_to_exitcode(status)
+                self._is_over, self.exit_code = True, os.waitstatus_to_exitcode(status)
         except ChildProcessError:
             try:
                 os.kill(self.pid, 0)

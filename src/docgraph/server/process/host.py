@@ -49,12 +49,7 @@ from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.host_gate import HostGate
 from docgraph.server.http.exchanges import Application
-from docgraph.server.prepare import (
-    LoadedConfiguration,
-    list_changed,
-    prepare,
-    require_allower,
-)
+from docgraph.server.prepare import LoadedConfiguration, list_changed, prepare, require_allower
 from docgraph.server.process.lifecycle import (
     Reload,
     ServiceManager,
@@ -145,14 +140,12 @@ class _InstanceMarks:
     on_ready: OnReady
 
     def set_ready(self, urls: Sequence[str], missing: str) -> None:
-        """Announce that the instance is ready."""
         self.on_ready(urls, missing)
         status = f"ready at {' '.join(urls)}"
         self.manager.notify_ready(f"{status} ({missing})" if missing else status)
         self.generations.bump("ready")
 
     def set_stopping(self, event: Event) -> None:
-        """Announce that the instance was asked to stop."""
         self.manager.notify("STOPPING=1", "STATUS=stopping")
         self.generations.bump("stopping")
 
@@ -265,7 +258,6 @@ def sending_metrics(prepared: LoadedConfiguration, instance: Instance) -> Iterat
 
 
 def _forget_lost_worker(event: Event) -> None:
-    """Drop the gauges of a worker that has ended."""
     if isinstance(event, WorkerLost):
         prometheus.forget_process(event.pid)
 

@@ -73,10 +73,7 @@ class Watchdog:
     """Sends two messages per interval, as long as all processes are alive."""
 
     def __init__(
-        self,
-        notify: Callable[[], None],
-        period: float,
-        clock: Callable[[], float] = time.monotonic,
+        self, notify: Callable[[], None], period: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._notify = notify
         self._period = period

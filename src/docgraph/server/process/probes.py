@@ -7,15 +7,15 @@ number. When there are too many of them, or too few descriptors, the oldest one 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import re
-import selectors
 import socket
 import threading
 import time
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import closing, suppress
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
@@ -53,11 +53,9 @@ class DatabaseCheck:
         self._thread = threading.Thread(target=self._run, name="database-check", daemon=True)
 
     def start(self) -> None:
-        """Start to check."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop checking."""
         self._is_closed.set()
         self._ping.close()
         self._thread.join(self._timeout + _INTERVAL)
@@ -128,7 +126,6 @@ class HealthState:
             self._turned.setdefault(number, now)
 
     def read_liveness(self) -> Health:
-        """Return whether any event loop turns."""
         self.check()
         if not self._turned:
             return Health(503, "no worker has started yet")
@@ -197,25 +194,8 @@ def parse_request(head: bytes) -> _Request:
     return _Request(target.partition("?")[0], method != "HEAD", *(hosts or [None]))
 
 
-class _Visitor:
-    """One connection."""
-
-    __slots__ = ("deadline", "output", "peer", "received", "request", "socket")
-
-    def __init__(self, connection: socket.socket, peer: Connection, deadline: float) -> None:
-        self.socket = connection
-        self.peer = peer
-        self.deadline = deadline
-        self.received = b""
-        self.request: _Request | None = None
-        self.output: memoryview | None = None  # what remains of the response
-
-    def fileno(self) -> int:
-        return self.socket.fileno()
-
-
 class ProbeServer:
-    """Answers health checks in a thread until `close`."""
+    """Answers health checks until `close`, on an event loop in a thread of its own."""
 
     def __init__(
         self,
@@ -225,171 +205,133 @@ class ProbeServer:
         metrics_type: str = "",
         check_host: CheckHost = lambda host, peer: None,
     ) -> None:
-        self.state = state
         self._listener = listener
+        self._state = state
         self._render_metrics = render_metrics
         self._metrics_type = metrics_type
         self._check_host = check_host
-        self._metrics: bytes | None = None
-        self._awaiting: list[_Visitor] = []  # metrics, which another thread renders
-        self._visitors: dict[_Visitor, None] = {}  # the oldest first
-        self._selector = selectors.DefaultSelector()
-        self._wake_r, self._wake_w = socket.socketpair()
-        self._is_closed = False
-        self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
-        for source in (listener, self._wake_r, self._wake_w):
-            source.setblocking(False)
-        self._selector.register(listener, selectors.EVENT_READ)
-        self._selector.register(self._wake_r, selectors.EVENT_READ)
+        self._rendering: asyncio.Future[bytes] | None = None
+        self._visitors: dict[asyncio.Task[None], None] = {}  # by connection, the oldest first
+        self._loop = asyncio.new_event_loop()
+        self._work = self._loop.create_task(self._run())
+        self._thread = threading.Thread(target=self._run_loop, name="probes", daemon=True)
+        listener.setblocking(False)
 
     def start(self) -> None:
-        """Start to answer."""
         self._thread.start()
 
     def close(self) -> None:
         """Stop answering, and close all connections."""
-        self._is_closed = True
-        self._wake()
+        self._loop.call_soon_threadsafe(self._work.cancel)
         self._thread.join()
-        for visitor in tuple(self._visitors):
-            self._drop(visitor)
-        self._selector.close()
-        for source in (self._listener, self._wake_r, self._wake_w):
-            source.close()
+        self._listener.close()
 
-    def _run(self) -> None:
-        while not self._is_closed:
-            for key, _ in self._selector.select(_TICK):
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is self._wake_r:
-                    self._wake_r.recv(64)
-                    self._send_metrics()
-                elif key.data in self._visitors:
-                    self._advance(key.data)
-            self.state.check()
-            now = time.monotonic()
-            for visitor in [visitor for visitor in self._visitors if visitor.deadline <= now]:
-                self._drop(visitor)
+    def _run_loop(self) -> None:
+        with closing(self._loop), suppress(asyncio.CancelledError):
+            self._loop.run_until_complete(self._work)
 
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):  # it wakes up already
-            self._wake_w.send(b"\0")
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._accept())
+                group.create_task(self._check())
+        finally:
+            while self._visitors:
+                await self._drop_oldest()
 
-    def _accept(self) -> None:
-        for _ in range(_MAX_CONNECTIONS):
+    async def _check(self) -> None:
+        while True:
+            self._state.check()
+            await asyncio.sleep(_TICK)
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
             try:
-                connection, client = self._listener.accept()
+                connection, client = await loop.sock_accept(self._listener)
                 peer = Connection(client[:2], connection.getsockname()[:2])
-            except BlockingIOError:
-                return
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE) and self._visitors:
-                    self._drop(next(iter(self._visitors)))
-                    continue
-                time.sleep(_PAUSE)  # it is gone again, or others have all descriptors
-                return
-            connection.setblocking(False)
+                    await self._drop_oldest()
+                else:  # it is gone again, or others have all descriptors
+                    await asyncio.sleep(_PAUSE)
+                continue
             if len(self._visitors) >= _MAX_CONNECTIONS:
-                self._drop(next(iter(self._visitors)))
-            visitor = _Visitor(connection, peer, time.monotonic() + _SECONDS)
+                await self._drop_oldest()
+            visitor = loop.create_task(self._serve(connection, peer))
             self._visitors[visitor] = None
-            self._selector.register(visitor, selectors.EVENT_READ, visitor)
+            visitor.add_done_callback(lambda visitor: self._visitors.pop(visitor, None))
 
-    def _drop(self, visitor: _Visitor) -> None:
+    async def _drop_oldest(self) -> None:
+        visitor = next(iter(self._visitors))
         del self._visitors[visitor]
-        self._selector.unregister(visitor)
-        visitor.socket.close()
+        visitor.cancel()
+        await asyncio.wait([visitor])
 
-    def _advance(self, visitor: _Visitor) -> None:
-        """Read or write what is possible now."""
-        try:
-            if visitor.output:
-                self._write(visitor)
-            elif self._read(visitor):
-                self._answer(visitor)
-        except BlockingIOError:
-            pass  # it was not ready after all
-        except OSError:  # the client is gone
-            self._drop(visitor)
+    async def _serve(self, connection: socket.socket, peer: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        with closing(connection), suppress(OSError):  # the client is gone, or too slow
+            async with asyncio.timeout(_SECONDS):
+                received = b""
+                while _END not in received and len(received) <= _MAX_HEAD:
+                    data = await loop.sock_recv(connection, _MAX_HEAD)
+                    if not data:
+                        return
+                    received += data
+                await loop.sock_sendall(connection, await self._answer(received, peer))
+                # Closing while the client still sends would discard the response.
+                connection.shutdown(socket.SHUT_WR)
+                while await loop.sock_recv(connection, _MAX_HEAD):
+                    pass
 
-    def _read(self, visitor: _Visitor) -> bool:
-        """Read more; return whether the head is complete or too large."""
-        data = visitor.socket.recv(_MAX_HEAD)
-        if not data:
-            self._drop(visitor)
-            return False
-        if visitor.request is not None or visitor.output is not None:
-            return False  # it is answered; what follows is discarded
-        visitor.received += data
-        return _END in visitor.received or len(visitor.received) > _MAX_HEAD
-
-    def _write(self, visitor: _Visitor) -> None:
-        assert visitor.output is not None  # noqa: S101 - the caller has checked it
-        visitor.output = visitor.output[visitor.socket.send(visitor.output) :]
-        if not visitor.output:
-            # Closing while the client still sends would discard the response.
-            visitor.socket.shutdown(socket.SHUT_WR)
-            self._selector.modify(visitor, selectors.EVENT_READ, visitor)
-
-    def _answer(self, visitor: _Visitor) -> None:
-        head, end, _ = visitor.received.partition(_END)
+    async def _answer(self, received: bytes, peer: Connection) -> bytes:
+        head, end, _ = received.partition(_END)
+        has_content = True
         try:
             if not end or len(head) > _MAX_HEAD:
                 raise _Rejected(431, f"the head has more than {_MAX_HEAD} bytes")
-            visitor.request = parse_request(head)
-            self._check_host(visitor.request.host, visitor.peer)
-            path = visitor.request.path
-            if path == "/ping":
-                health = self.state.read_liveness()
-            elif path == "/health/db":
-                health = self.state.read_readiness()
-            elif path == "/metrics" and self._render_metrics is not None:
-                health = None
+            request = parse_request(head)
+            has_content = request.has_content
+            self._check_host(request.host, peer)
+            if request.path == "/metrics" and self._render_metrics is not None:
+                text = await self._find_metrics(self._render_metrics)
+                status = _OK if text else _UNAVAILABLE
+                return _render_response(status, self._metrics_type, text, has_content)
+            if request.path == "/ping":
+                health = self._state.read_liveness()
+            elif request.path == "/health/db":
+                health = self._state.read_readiness()
             else:
                 raise _Rejected(404, "there is nothing at this path")
         except _Rejected as rejected:
             health = rejected.health
         except Misdirected as error:
             health = Health(error.status, error.message)
-        if health is None:
-            self._awaiting.append(visitor)
-            if len(self._awaiting) == 1:
-                threading.Thread(target=self._collect_metrics, daemon=True).start()
-            return
-        self._send(visitor, health.status, "application/json", _render(health))
+        return _render_response(health.status, "application/json", _render(health), has_content)
 
-    def _collect_metrics(self) -> None:
-        assert self._render_metrics is not None  # noqa: S101 - else there is no such path
-        content = b""  # in case of an error, which the thread reports
+    async def _find_metrics(self, render: Callable[[], bytes]) -> bytes:
+        """Return the metrics, which a thread renders once for all who wait; none if that fails."""
+        loop = asyncio.get_running_loop()
+        if self._rendering is None or self._rendering.done():
+            self._rendering = loop.run_in_executor(None, render)
         try:
-            content = self._render_metrics()
-        finally:
-            self._metrics = content
-            self._wake()
+            return await asyncio.shield(self._rendering)
+        except Exception as error:
+            loop.call_exception_handler({"message": "metrics cannot be read", "exception": error})
+            return b""
 
-    def _send_metrics(self) -> None:
-        if self._awaiting and self._metrics is not None:
-            awaiting, self._awaiting = self._awaiting, []
-            content, self._metrics = self._metrics, None
-            for visitor in awaiting:
-                if visitor in self._visitors:
-                    status = _OK if content else _UNAVAILABLE
-                    self._send(visitor, status, self._metrics_type, content)
 
-    def _send(self, visitor: _Visitor, status: int, media_type: str, content: bytes) -> None:
-        lines = [
-            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
-            f"Content-Type: {media_type}",
-            f"Content-Length: {len(content)}",
-            "Cache-Control: no-store",
-            "Connection: close",
-            *(["Allow: GET, HEAD"] if status == _NOT_ALLOWED else ()),
-        ]
-        head = ("\r\n".join(lines) + "\r\n\r\n").encode()
-        is_bodiless = visitor.request is not None and not visitor.request.has_content
-        visitor.output = memoryview(head if is_bodiless else head + content)
-        self._selector.modify(visitor, selectors.EVENT_WRITE, visitor)
+def _render_response(status: int, media_type: str, content: bytes, has_content: bool) -> bytes:
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        f"Content-Type: {media_type}",
+        f"Content-Length: {len(content)}",
+        "Cache-Control: no-store",
+        "Connection: close",
+        *(["Allow: GET, HEAD"] if status == _NOT_ALLOWED else ()),
+    ]
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode()
+    return head + content if has_content else head
 
 
 def _render(health: Health) -> bytes:

@@ -213,7 +213,6 @@ class SocketFile(NamedTuple):
 
     @classmethod
     def find(cls, path: str) -> SocketFile:
-        """Return the file at the path."""
         status = os.lstat(path)
         return cls(path, status.st_dev, status.st_ino)
 
@@ -257,7 +256,6 @@ def _accepts(path: str) -> bool:
 
 @contextmanager
 def _locked(directory: str) -> Iterator[None]:
-    """Hold the lock of the directory."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         deadline = time.monotonic() + _PATIENCE

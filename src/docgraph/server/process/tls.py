@@ -48,7 +48,6 @@ class Validity(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the certificate has expired."""
         return self.seconds_left <= 0
 
     @property
@@ -215,7 +214,6 @@ def _open_in_memory() -> IO[bytes]:
 
 
 def _read_pair(listener: HttpsListener) -> bytes:
-    """Return certificate, chain and key as one PEM."""
     try:
         paths = (str(listener.certificate), str(listener.key))
         return b"\n".join(Path(path).read_bytes() for path in paths)
@@ -224,7 +222,6 @@ def _read_pair(listener: HttpsListener) -> bytes:
 
 
 def _read_leaf(pem: bytes) -> x509.Certificate:
-    """Return the first certificate, that of the server itself."""
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError:  # replaced since it was loaded
@@ -232,7 +229,6 @@ def _read_leaf(pem: bytes) -> x509.Certificate:
 
 
 def _read_validity(pem: bytes) -> Validity:
-    """Return when the first certificate is valid."""
     leaf = _read_leaf(pem)
     return Validity(leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp())
 

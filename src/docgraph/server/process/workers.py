@@ -333,7 +333,6 @@ def _work(
     order: tuple[Any, ...],
     descriptors: Sequence[int],
 ) -> None:
-    """Run a worker process."""
     # Ctrl-C reaches all processes; the parent decides. The forker ignores it, and so do workers.
     number, settings, make_application, schemes = order
     channel = Connection(descriptors[0])

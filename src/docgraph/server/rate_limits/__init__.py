@@ -30,10 +30,7 @@ class Limiter:
     """The limits of an instance, in one of its processes."""
 
     def __init__(
-        self,
-        limits: Sequence[Limit],
-        buckets: Buckets,
-        clock: Callable[[], float] = time.monotonic,
+        self, limits: Sequence[Limit], buckets: Buckets, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.for_everybody = [limit for limit in limits if limit.is_for_everybody]
         self.for_callers = [limit for limit in limits if not limit.is_for_everybody]
@@ -47,7 +44,6 @@ class Limiter:
         return cls(limits, instance.open_buckets([limit.quota for limit in limits], workers))
 
     def close(self) -> None:
-        """Close the counts."""
         self.buckets.close()
 
     def receive(self, exchange: Exchange, route: Route | None) -> None:
@@ -138,9 +134,7 @@ class RequestRateLimit:
         if further >= burst:  # with the batch itself it exceeds the maximum
             hint = f"send at most {burst} entries in a batch, the burst of '{limit.name}'"
         return TooManyRequests(
-            "too many requests",
-            hint=hint,
-            headers=[("Retry-After", str(seconds))],
+            "too many requests", hint=hint, headers=[("Retry-After", str(seconds))]
         )
 
 
@@ -153,7 +147,6 @@ class _Refusals:
         self._due: dict[str, float] = {}
 
     def record(self, limit: str, reason: str, client: str, user: str) -> None:
-        """Record a rejected request."""
         emit(RequestLimited(limit, reason))
         untold = self._untold.get(limit, 0) + 1
         now = self._clock()

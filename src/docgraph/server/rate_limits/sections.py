@@ -20,40 +20,33 @@ class CallerLimit(Section, frozen=True):
     name: Annotated[
         str,
         Meta(
-            description="its name in `RateLimit` fields, metrics and the log",
             pattern=r"^[a-z][a-z0-9-]{0,39}\Z",
             extra={"form": "a name of small letters, digits and '-'"},
         ),
+        "its name in `RateLimit` fields, metrics and the log",
     ]
     per: Annotated[
         Literal["address", "user", "role"],
-        Meta(
-            description="what has a count of its own: each address, each user, or all callers of "
-            "`role` together"
-        ),
+        "what has a count of its own: each address, each user, or all callers of `role` together",
     ]
     role: Annotated[
         Name | None,
-        Meta(
-            description="only callers with this role; `$unauthenticated` is who is unknown, "
-            "`$authenticated` everybody else; null: all"
-        ),
+        "only callers with this role; `$unauthenticated` is who is unknown, `$authenticated` "
+        "everybody else; null: all",
     ] = None
     key: Annotated[
-        Name | None,
-        Meta(description="only callers with this API key, `<owner>/<name>`; `*`: with any key"),
+        Name | None, "only callers with this API key, `<owner>/<name>`; `*`: with any key"
     ] = None
     requests_per_second: Annotated[
-        Annotated[float, Meta(ge=0.001, le=100_000)] | None,
-        Meta(description="requests of one count; null: no limit"),
+        Annotated[float, Meta(ge=0.001, le=100_000)] | None, "requests of one count; null: no limit"
     ] = None
     burst: Annotated[
         Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-        Meta(description="requests that may come together after a pause; null: those of a second"),
+        "requests that may come together after a pause; null: those of a second",
     ] = None
     concurrent: Annotated[
         Annotated[int, Meta(ge=1, le=10_000)] | None,
-        Meta(description="requests of one count in progress at the same time; null: no limit"),
+        "requests of one count in progress at the same time; null: no limit",
     ] = None
 
     @property
@@ -93,14 +86,12 @@ class CallerLimits(Section, frozen=True):
     """How many requests callers may send; more are answered with 429."""
 
     section_name: ClassVar[str] = "caller-limits"
-    enabled: Annotated[bool, Meta(description="whether callers are limited")] = False
+    enabled: Annotated[bool, "whether callers are limited"] = False
     limits: Annotated[
         tuple[CallerLimit, ...],
-        Meta(
-            description="all that fit a request have to admit it; for example `{name: user, per: "
-            "user, requests-per-second: 10, burst: 20, concurrent: 5}`",
-            max_length=20,
-        ),
+        Meta(max_length=20),
+        "all that fit a request have to admit it; for example `{name: user, per: user, "
+        "requests-per-second: 10, burst: 20, concurrent: 5}`",
     ] = ()
 
     def find_conflicts(self, view: View) -> Iterator[Problem]:

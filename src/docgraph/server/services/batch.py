@@ -138,7 +138,6 @@ class BatchService(Service):
         return Body(200, _render(answers), _JSON)
 
     async def _read(self, exchange: Exchange) -> list[BatchEntry]:
-        """Read the body with the parser of the REST API."""
         request = exchange.request
         content_type = request.content_type
         if not content_type:

@@ -125,12 +125,10 @@ class MetricsService(Service):
         self._tasks = Tasks()
 
     async def provision(self) -> None:
-        """Start to record the history."""
         subscribe(self._operations.count, wants=lambda kind: kind is OperationFinished)
         self._tasks.start("metrics-history", self._record)
 
     async def close(self) -> None:
-        """Stop recording the history."""
         unsubscribe(self._operations.count)
         await self._tasks.close()
 

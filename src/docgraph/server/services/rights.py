@@ -155,7 +155,6 @@ class VisibleApps(Service):
         self._dry_run = imagined_requests
 
     async def provision(self) -> None:
-        """Find the service of the apps."""
         self._access = build_access(self._registry, self._apps, self._dry_run)
 
     def time_limit_ms(self, exchange: Exchange) -> int:

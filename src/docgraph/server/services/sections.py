@@ -8,9 +8,9 @@ from msgspec import Meta
 
 from docgraph.config.section import ServiceConfig, Uri
 
-_Enabled = Annotated[bool, Meta(description="whether the service is on")]
-_Path = Annotated[Uri, Meta(description="path of the service")]
-_Secured = Annotated[bool, Meta(description="whether requests have to pass an authorizer")]
+_Enabled = Annotated[bool, "whether the service is on"]
+_Path = Annotated[Uri, "path of the service"]
+_Secured = Annotated[bool, "whether requests have to pass an authorizer"]
 
 
 class Ping(ServiceConfig, frozen=True):
@@ -20,9 +20,9 @@ class Ping(ServiceConfig, frozen=True):
     enabled: _Enabled = True
     uri: _Path = "/ping"
     secured: _Secured = False
-    msg: Annotated[str, Meta(description="the greeting")] = "docgraph is here"
+    msg: Annotated[str, "the greeting"] = "docgraph is here"
     enable_extended_response: Annotated[
-        bool, Meta(description="also tell the caller's address, the host and the version")
+        bool, "also tell the caller's address, the host and the version"
     ] = True
 
 
@@ -33,16 +33,11 @@ class DatabaseProbe(ServiceConfig, frozen=True):
     enabled: _Enabled = True
     uri: _Path = "/health/db"
     secured: _Secured = False
-    timeout_ms: Annotated[
-        int, Meta(description="longest wait for the database", ge=1, le=60_000)
-    ] = 2000
+    timeout_ms: Annotated[int, Meta(ge=1, le=60_000), "longest wait for the database"] = 2000
     dbname: Annotated[
         str,
-        Meta(
-            description="database that is asked",
-            pattern=r"^[^/\\. \"$*<>:|?\0]{1,63}\Z",
-            extra={"form": "the name of a database"},
-        ),
+        Meta(pattern=r"^[^/\\. \"$*<>:|?\0]{1,63}\Z", extra={"form": "the name of a database"}),
+        "database that is asked",
     ] = "admin"
 
 
