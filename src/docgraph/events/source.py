@@ -156,7 +156,7 @@ class Source:
             most_bytes=options.max_behind_size,
             budget=self._limits.budget,
         )
-        channel = Channel(self, key, subscription, (*parts, rendering), log)
+        channel = Channel(self, key, subscription, *parts, rendering, log)
         if (ended := self.channels.get(key)) is not None:
             self._drop(ended)
         self.channels[key] = channel
