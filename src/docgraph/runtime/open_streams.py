@@ -14,7 +14,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from math import ceil, inf
 from time import monotonic, time
 from typing import Final, Protocol
@@ -97,24 +97,20 @@ class _Expiries:
 Announced = tuple[int, ...]
 
 
+@dataclass(eq=False)
 class Reauthorizer:
     """The sessions of this process."""
 
-    def __init__(
-        self,
-        generations: Generations,
-        interval: float,
-        *,
-        concerning: Sequence[Generation] = CONCERNING,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self.sessions: set[Session] = set()
-        self._expiries = _Expiries()
-        self._wall: Callable[[], float] = time
-        self._generations = generations
-        self._concerning = concerning
-        self._interval = interval
-        self._clock = clock
+    _generations: Generations
+    _interval: float
+    _: KW_ONLY
+    concerning: Sequence[Generation] = CONCERNING
+    clock: Callable[[], float] = monotonic
+    _wall: Callable[[], float] = time
+    sessions: set[Session] = field(default_factory=set)
+    _expiries: _Expiries = field(default_factory=_Expiries)
+
+    def __post_init__(self) -> None:
         self._announced = self.read_announced()
 
     def add(self, session: Session, since: Announced) -> None:
@@ -139,7 +135,7 @@ class Reauthorizer:
     async def reauthorize_due(self) -> None:
         """Authorize the sessions that are due; all of them after an announcement."""
         announced = self.read_announced()
-        oldest = self._clock() - self._interval
+        oldest = self.clock() - self._interval
         due = [
             session
             for session in self.sessions
@@ -173,7 +169,7 @@ class Reauthorizer:
                         group.create_task(self._reauthorize(session))
 
     async def _reauthorize(self, session: Session) -> None:
-        session.authorized_at = self._clock()
+        session.authorized_at = self.clock()
         try:
             ending = await session.find_ending(session.authorized_at, self._interval)
         except Exception as error:  # a session that cannot be authorized gets no more events
@@ -184,7 +180,7 @@ class Reauthorizer:
 
     def read_announced(self) -> Announced:
         """Return a value that differs after each announcement."""
-        return tuple(map(self._generations.read, self._concerning))
+        return tuple(map(self._generations.read, self.concerning))
 
 
 class StreamLimits:

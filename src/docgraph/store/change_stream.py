@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -142,6 +143,7 @@ _PAUSE = 0.2  # seconds before a stream that ended is opened again
 ResumeToken = Mapping[str, Any]
 
 
+@dataclass(eq=False)
 class Follower:
     """Opens a stream, catches up with earlier changes, and handles its events, repeatedly.
 
@@ -154,18 +156,12 @@ class Follower:
     it.
     """
 
-    def __init__(
-        self,
-        open_stream: Callable[[ResumeToken | None], ChangeEvents],
-        *,
-        catch_up: Callable[[], Awaitable[None]],
-        take: Callable[[Document], Awaitable[None]],
-    ) -> None:
-        self._open_stream = open_stream
-        self._catch_up = catch_up
-        self._take = take
-        self._resume: ResumeToken | None = None
-        self._opened = asyncio.Event()
+    _open_stream: Callable[[ResumeToken | None], ChangeEvents]
+    _: KW_ONLY
+    catch_up: Callable[[], Awaitable[None]]
+    take: Callable[[Document], Awaitable[None]]
+    _resume: ResumeToken | None = None
+    _opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_open(self) -> bool:
@@ -193,11 +189,11 @@ class Follower:
 
     async def _follow(self) -> None:
         async with self._open_stream(self._resume) as events:
-            await self._catch_up()
+            await self.catch_up()
             self._opened.set()
             try:
                 async for event in events:
-                    await self._take(event)
+                    await self.take(event)
                     self._resume = events.resume_token
             finally:
                 self._opened.clear()

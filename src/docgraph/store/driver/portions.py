@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bson import DBRef
@@ -108,23 +109,17 @@ class LargePortion(list[Document]):
     """Documents of which one is larger than a portion: process it in a thread."""
 
 
+@dataclass(eq=False)
 class RawBatch:
     """The documents of a response as the database sent them.
 
     The `turn` is a lock: only one request at a time decodes a portion.
     """
 
-    def __init__(
-        self,
-        raw: Sequence[bytes | memoryview],
-        reader: ResultReader,
-        turn: asyncio.Lock,
-        deadline: Deadline = _NO_DEADLINE,
-    ) -> None:
-        self._deadline = deadline
-        self._raw = raw
-        self._reader = reader
-        self._turn = turn
+    _raw: Sequence[bytes | memoryview]
+    _reader: ResultReader
+    _turn: asyncio.Lock
+    _deadline: Deadline = _NO_DEADLINE
 
     @property
     def size(self) -> int:
