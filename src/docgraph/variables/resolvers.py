@@ -34,14 +34,7 @@ from docgraph.variables.value_marks import UNBOUND, mark_caller
 Decoder = Callable[[str], Any]
 
 BUILT_IN = (
-    "user",
-    "roles",
-    "authenticated",
-    "request",
-    "filter",
-    "qparams",
-    "now",
-    "rnd",
+    *("user", "roles", "authenticated", "request", "filter", "qparams", "now", "rnd"),
     "dbPermissions",
 )
 _OF_CALLER = frozenset({"user", "roles", "authenticated", "dbPermissions"})
