@@ -75,7 +75,6 @@ class Channel:
             self.log.append(notice)
 
     def flush(self) -> None:
-        """Publish the pending events to clients immediately."""
         self._source.flush(self)
 
     def release(self) -> None:
@@ -84,7 +83,6 @@ class Channel:
         self._source.release(self)
 
     async def read_portion(self, token: ResumeToken) -> Portion:
-        """Return a bounded portion of the events after the token, and the token where it ends."""
         return await self._source.read_portion(self, token)
 
     def find_ending(self, error: Exception) -> CloseReason:
@@ -118,13 +116,11 @@ class Audience:
     indexed: set[EventShape] = field(default_factory=set)
 
     def add(self, channel: Channel) -> None:
-        """Add a channel."""
         shape = channel.shape
         self.channels.setdefault(shape, []).append(channel)
         (self.plain if shape.plan.condition is None else self.indexed).add(shape)
 
     def remove(self, channel: Channel) -> None:
-        """Remove a channel."""
         shape = channel.shape
         self.channels[shape].remove(channel)
         if not self.channels[shape]:

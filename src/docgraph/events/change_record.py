@@ -70,7 +70,6 @@ class ChangeRecord:
 
     @property
     def decoded(self) -> Document:
-        """The whole event."""
         if self._decoded is None:
             self._decoded = self._decode(self.raw)
         return self._decoded

@@ -83,7 +83,6 @@ class LateShapes:
         self._size = 0  # bytes of all events that wait or are delivered
 
     def has(self, shape: EventShape) -> bool:
-        """Return whether events of this shape wait."""
         return shape in self._waiting
 
     def add(self, shape: EventShape, some: Sequence[Prepared]) -> None:

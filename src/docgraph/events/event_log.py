@@ -64,7 +64,6 @@ class LogBudget:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the logs retain more than they may."""
         return self._most is not None and self.size > self._most
 
     def enforce(self) -> None:
@@ -94,7 +93,6 @@ class FilterSlots:
         self.count += 1
 
     def release(self) -> None:
-        """Release a slot."""
         self.count -= 1
 
 
@@ -168,7 +166,6 @@ class EventLog:
         self.budget.remove(self, forgotten)
 
     def drop_read(self) -> None:
-        """Drop the events that all readers have read."""
         unread = min((reader.position for reader in self.readers), default=self.next)
         while self._first < unread:
             self._forget_oldest()
@@ -226,13 +223,11 @@ class EventLog:
         return reader
 
     def has(self, token: str) -> bool:
-        """Return whether the log has the events after this token."""
         return token == self.floor or any(
             notice.token == token for notice in chain(self._notices, self._untold)
         )
 
     def read(self, position: int) -> list[EncodedEvent]:
-        """Return the events from that number on."""
         count = self.next - position
         if count <= _FEW:  # read from the end; the other branch skips all events before them
             return [self._notices[place] for place in range(-count, 0)]
@@ -310,7 +305,6 @@ class LogReader:
         self.wake()
 
     def wake(self) -> None:
-        """Wake the reader for new events."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return

@@ -96,7 +96,6 @@ class Hub:
         return client
 
     async def close(self) -> None:
-        """Close all sources."""
         await asyncio.gather(*(source.close() for source in self._open_sources))
         await self._times.close()
 

@@ -61,7 +61,6 @@ class RowIndex:
         return True
 
     def remove(self, key: Hashable) -> None:
-        """Remove a filter if it is there."""
         self._conditions.pop(key, None)
         for values in self._chosen.pop(key, ()):
             by_value = self._anchors.get(values.path, {})
@@ -83,7 +82,6 @@ class RowIndex:
         return {key for key in possible if self._conditions[key].is_met(reached)}
 
     def matches(self, key: Hashable, document: Document) -> bool:
-        """Return whether the filter of this key matches the document."""
         return self._conditions[key].is_met(_Reached(document))
 
     def _count(self, values: _OneOf) -> int:

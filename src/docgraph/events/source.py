@@ -110,7 +110,6 @@ class Source:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more events can come."""
         if not self._is_open.done():
             return self._is_closing
         return self._is_open.exception() is not None or self._is_ended
@@ -208,7 +207,6 @@ class Source:
             channel.log.detach()
 
     def flush(self, channel: Channel) -> None:
-        """Publish the pending events of a channel immediately."""
         self._delivery.publish(channel)
 
     async def read_portion(self, channel: Channel, token: ResumeToken) -> Portion:

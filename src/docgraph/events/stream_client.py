@@ -200,7 +200,6 @@ class Client:
             self._reader.offer = offer
 
     def end(self, ending: CloseReason) -> None:
-        """End the stream of this client and send it the reason."""
         if self.ending is None:
             self.ending = ending
             if self._reader is not None:

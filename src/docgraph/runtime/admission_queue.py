@@ -42,7 +42,6 @@ class AdmissionQueue:
 
     @property
     def waiting(self) -> int:
-        """The number of callers in the queue."""
         return len(self._waiting)
 
     @property
@@ -91,7 +90,6 @@ class AdmissionQueue:
             self.leave()
 
     def leave(self) -> None:
-        """Leave, and admit the next caller."""
         while self._waiting and self.inside <= self.capacity:
             turn = self._waiting.popleft()
             if not turn.done():

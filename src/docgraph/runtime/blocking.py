@@ -195,7 +195,6 @@ class ThreadPool:
 
     @property
     def size(self) -> int:
-        """The number of threads."""
         return self._threads
 
     def submit(self, job: Job) -> None:

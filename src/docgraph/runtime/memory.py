@@ -72,7 +72,6 @@ class MemoryKeeper:
         self._size: int | None = None  # of the process, after the last release
 
     async def run(self) -> None:
-        """Check in an endless loop."""
         while True:
             self.collect_excess()
             await self.release()
@@ -138,7 +137,6 @@ def _find_glibc() -> ctypes.CDLL | None:
 
 
 def read_resident() -> int:
-    """Return the resident memory of this process in bytes."""
     return int(_read(_STATM).split()[1]) * os.sysconf("SC_PAGESIZE")
 
 

@@ -40,7 +40,6 @@ class EndableClient(Protocol):
     @property
     def ending(self) -> CloseReason | None:
         """The reason why the client was ended; None while it is open."""
-        ...
 
     def end(self, ending: CloseReason) -> None:
         """End the client, and send it the reason."""
@@ -71,13 +70,11 @@ class _Expiries:
         self._next: float = inf
 
     def add(self, session: Session, second: int) -> None:
-        """Add a session that is due in that second."""
         session.expiry_due = second
         self._sessions.setdefault(second, set()).add(session)
         self._next = min(self._next, second)
 
     def remove(self, session: Session) -> None:
-        """Remove a session, if it is there."""
         second = session.expiry_due
         if second is not None and second in self._sessions:
             self._sessions[second].discard(session)
@@ -85,7 +82,6 @@ class _Expiries:
                 del self._sessions[second]
 
     def pop(self, now: float) -> list[Session]:
-        """Remove the sessions that are due, and return them."""
         if now < self._next:
             return []
         seconds = [second for second in self._sessions if second <= now]
@@ -122,7 +118,6 @@ class Reauthorizer:
             self._expiries.add(session, ceil(session.expires_at))
 
     def remove(self, session: Session) -> None:
-        """Remove a session that has ended."""
         self.sessions.discard(session)
         self._expiries.remove(session)
 

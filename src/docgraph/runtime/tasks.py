@@ -53,7 +53,6 @@ async def cancel_until_over(
 
 
 def is_being_cancelled() -> bool:
-    """Return whether the current task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -63,7 +62,6 @@ class Outage(Protocol):
 
     async def explains(self, error: BaseException) -> bool:
         """Return whether a reported outage caused that failure."""
-        ...
 
     async def over(self) -> None:
         """Wait until another attempt makes sense."""

@@ -31,7 +31,6 @@ _AWAIT_MS = 1000  # the database waits this long for an event before it returns 
 
 
 def decode_token(event: RawEvent) -> Mapping[str, Any]:
-    """Return the resume token of an event."""
     return bson.decode(event["_id"].raw)
 
 
@@ -125,7 +124,6 @@ class ChangeEvents:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Close the cursor."""
         if self._stream is not None:
             with translated():
                 await self._stream.close()

@@ -188,7 +188,6 @@ class StoreReads:
         consistency: Consistency | None = None,
         transaction: Transaction | None = None,
     ) -> Document | None:
-        """Return the first matching document, or None."""
         documents = await self.find(
             db,
             collection,

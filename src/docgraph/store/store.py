@@ -245,7 +245,6 @@ class ClientProvider(Provider):
         self._store = store
 
     def get(self) -> DriverClient:
-        """Return the client that the store itself uses."""
         return self._store.client
 
 
@@ -272,7 +271,6 @@ class DatabaseClock:
         self._read_at = 0.0
 
     def __call__(self) -> float:
-        """Return the current time."""
         return self._measure() + self._offset
 
     @property

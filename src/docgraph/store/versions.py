@@ -136,7 +136,6 @@ class Versions:
         )
 
     async def record(self, instance: Instance, version: int) -> None:
-        """Record that the instance serves that version now."""
         mine = {
             "instance": instance.id,
             "host": {"$literal": socket.gethostname()},

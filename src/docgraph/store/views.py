@@ -207,7 +207,6 @@ class ViewCheck:
             self._reject(await self.find_refused())
 
     async def find_refused(self, load: _Load | None = None) -> RefusedView | None:
-        """Return the view that is refused, or None."""
         try:
             self._known = await self._trace(load or self._load)
         except _PASSING:

@@ -41,7 +41,6 @@ class Vocabulary:
 
     @property
     def operators(self) -> frozenset[str]:
-        """All operators."""
         return frozenset({self.argument, self.optional, self.foreign_key} - {""})
 
 
@@ -135,7 +134,6 @@ class Placeholder:
 
     @property
     def where(self) -> str:
-        """Its location as text."""
         return render_place(self.place)
 
 

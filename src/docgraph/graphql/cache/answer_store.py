@@ -180,7 +180,6 @@ class AnswerAdmission:
         return True
 
     def remove(self, key: bytes) -> None:
-        """Remove the mark of a key."""
         code = hash(key)
         self._recent.discard(code)
         self._previous.discard(code)

@@ -127,7 +127,6 @@ class DatabaseWatch:
         return self.find_obstacle() or ("" if is_complete else STARTING)
 
     def find_position(self) -> WatchPosition:
-        """Return the current moment."""
         return WatchPosition(self._epoch, self._number)
 
     def register(
@@ -154,7 +153,6 @@ class DatabaseWatch:
         return self.index.add(dependencies, on_change)
 
     async def close(self) -> None:
-        """End the watch."""
         await cancel_until_over([self._task])
 
     def _has_changed(self, number: int, dependencies: Sequence[Dependency]) -> bool:

@@ -105,7 +105,6 @@ def render_body(request: GraphqlRequest) -> bytes:
 
 
 def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
-    """Read the members of a request."""
     query = _require_query(content.get("query"))
     variables, operation_name, limits = _read_values(content)
     return GraphqlRequest(query, variables, operation_name, limits=limits)

@@ -65,13 +65,11 @@ class AppEngine:
     _registry: PluginRegistry
 
     async def find_app(self, exchange: Exchange) -> App:
-        """Return the app that a request is sent to."""
         app = await self._apps.find(AppRequest.of(exchange).uri)
         exchange.app = str(app.definition.id)
         return app
 
     async def has_live_apps(self) -> bool:
-        """Return whether any app has live queries."""
         served = await self._apps.list_served()
         descriptors = (entry.document.get("descriptor") for entry in served)
         return any(isinstance(each, dict) and each.get("live") for each in descriptors)

@@ -208,7 +208,6 @@ class LiveService:
             release(live.outer)
 
     def close_query(self, query: LiveQuery, reason: str) -> None:
-        """Release a live query that has ended."""
         transport = self._open.pop(query, None)
         if transport is not None:
             query.end(LEFT)

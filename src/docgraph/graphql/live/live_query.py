@@ -85,7 +85,6 @@ class LiveQuery:
         self._pauses = GrowingPauses(_PAUSE, _LONGEST_PAUSE, least=1)
 
     def begin(self, answer: LiveAnswer) -> None:
-        """Offer the first answer."""
         self._ran_at = self.clock()
         self._receive(answer)
 

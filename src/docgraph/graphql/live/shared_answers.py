@@ -28,7 +28,6 @@ class LiveAnswer(NamedTuple):
     def build(
         cls, content: bytes, *, has_errors: bool = False, untrackable: str = ""
     ) -> LiveAnswer:
-        """Build an answer from its JSON."""
         digest = blake2b(content, digest_size=16).digest()
         return cls(content, digest, has_errors, untrackable)
 

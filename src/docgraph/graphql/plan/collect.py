@@ -51,7 +51,6 @@ class Collector:
 
     @classmethod
     def of(cls, schema: GraphQLSchema, document: DocumentNode, flags: Flags | None) -> Collector:
-        """Build a collector for this document."""
         return cls(schema, find_fragments(document), flags)
 
     def collect(

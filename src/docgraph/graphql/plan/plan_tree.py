@@ -112,12 +112,10 @@ class Fetch:
 
     @cached_property
     def namespace(self) -> str:
-        """The collection, with its database."""
         return f"{self.mapping.db}.{self.mapping.collection}"
 
     @cached_property
     def is_list_type(self) -> bool:
-        """Whether the values of the field are lists."""
         return _is_list(self.type)
 
     @cached_property
@@ -207,7 +205,6 @@ class Introspection:
 
     @property
     def type(self) -> GraphQLOutputType:
-        """The type of the field."""
         return self.definition.type
 
 
@@ -250,7 +247,6 @@ class Block:
 
     @cached_property
     def fetches(self) -> tuple[Fetch, ...]:
-        """The columns that are fetched."""
         return tuple(column for column in self.columns if isinstance(column, Fetch))
 
     @cached_property
@@ -344,7 +340,6 @@ class Selection:
 
     @cached_property
     def needs_root(self) -> bool:
-        """Whether something below uses `rootDoc`."""
         return any(block.needs_root for block in self.blocks.values())
 
     @cached_property
@@ -418,7 +413,6 @@ class PlanTree:
 
     @cached_property
     def connections(self) -> tuple[Fetch, ...]:
-        """The fetches among them that are connections."""
         return tuple(f for f in self.fetches if f.connection is not None)
 
     @cached_property

@@ -141,7 +141,6 @@ class BlockingPing:
         client[self._db].command({"ping": 1}, read_preference=preference)
 
     def close(self) -> None:
-        """Close the connection."""
         if self._client is not None:
             self._client.close()
 

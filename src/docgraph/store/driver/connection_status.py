@@ -83,7 +83,6 @@ class Lost(_Absence):
 
     @property
     def event(self) -> Event:
-        """The event for the log."""
         contact = self.contact
         return DatabaseLost(self.reason, contact.address, contact.origin, self.hint)
 
@@ -97,7 +96,6 @@ class Refused(_Absence):
 
     @property
     def event(self) -> Event:
-        """The event for the log."""
         contact = self.contact
         return DatabaseRefused(
             self.reason, contact.user, contact.address, contact.origin, self.hint
@@ -135,12 +133,10 @@ class Lacking:
 
     @property
     def message(self) -> str:
-        """One line for the operator."""
         return f"the database user {self.user!r} lacks rights: {'; '.join(self.places)}"
 
     @property
     def event(self) -> Event:
-        """The event for the log."""
         contact = self.contact
         return RightsMissing(self.places, self.user, contact.address, contact.origin, self.hint)
 

@@ -131,7 +131,6 @@ class ReadCost:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the reads take long."""
         return self.average >= _HEAVY_SECONDS and not self.is_point
 
     def end_trial(self) -> None:
@@ -141,7 +140,6 @@ class ReadCost:
             trial.set_result(None)
 
     def expect_size(self, command: Document) -> int:
-        """Return how many bytes the response may have."""
         if self.size is not None:
             return self.size
         count = _count(command) if "find" in command else 0
@@ -208,7 +206,6 @@ class PoolLanes:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a read waits for a connection."""
         return self._all.waiting > 0
 
     def has_waited(self, since: float) -> bool:
@@ -225,7 +222,6 @@ class PoolLanes:
 
     @property
     def has_other_trials(self) -> bool:
-        """Whether other trials run or wait."""
         return self._trials is not None and self._trials.inside + self._trials.waiting > 1
 
     def resize(self, connections: int) -> None:
@@ -288,7 +284,6 @@ class PoolLanes:
             self._waited_at = time.monotonic()
 
     def leave(self, *, is_heavy: bool) -> None:
-        """End a turn."""
         self._all.leave()
         if is_heavy:
             self._heavy.leave()

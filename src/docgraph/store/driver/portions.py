@@ -82,7 +82,6 @@ class OneField(Sequence[Any]):
     def decode(
         cls, native: NativeLane, documents: Sequence[bytes], name: str, decode: Decode
     ) -> OneField:
-        """Decode the field of all documents."""
         return cls(name, native.read_field(documents, name, decode, _MISSING))
 
     def read(self, name: str) -> list[Any] | None:
@@ -123,7 +122,6 @@ class RawBatch:
 
     @property
     def size(self) -> int:
-        """The size of all documents in bytes."""
         return sum(len(data) for data in self._raw)
 
     @property
@@ -190,7 +188,6 @@ class SplitBatch(RawBatch):
 
     @property
     def size(self) -> int:
-        """The size of all documents in bytes."""
         return self._batch.size
 
     @property
