@@ -29,10 +29,7 @@ _WOKEN_PER_TURN: Final = 100  # readers; the work of each takes up to 0.2 ms
 
 
 class LogBudget:
-    """Counts the retained events once, however many logs retain them.
-
-    All readers share the turns of the event loop in which they are woken.
-    """
+    """Counts retained events once, however many logs retain them; readers share `wakes`."""
 
     def __init__(self, most_bytes: int | None = None) -> None:
         self.size = 0

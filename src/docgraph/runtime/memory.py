@@ -339,10 +339,7 @@ class AnswerShare:
     async def acquire(
         self, size: int, longest: float | None, on_wait: Callable[[], None] = keep_place
     ) -> None:
-        """Hold so many bytes more, after a wait of at most `longest` seconds.
-
-        `on_wait` is called before a wait.
-        """
+        """Hold so many bytes more, after a wait of at most `longest` seconds and `on_wait`."""
         await self._budget.acquire(self, size, longest, on_wait)
 
     def shrink(self, size: int) -> None:

@@ -179,10 +179,7 @@ class Reauthorizer:
 
 
 class StreamLimits:
-    """Limits of open streams per user and address: a slot is held while a stream is open.
-
-    `what` names the streams in messages.
-    """
+    """Limits of open streams per user and address; `what` names the streams in messages."""
 
     def __init__(self, what: str, *, per_user: int, per_address: int) -> None:
         self._what = what

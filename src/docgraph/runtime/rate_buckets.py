@@ -51,10 +51,7 @@ class Quota:
 
 
 class RateRequest(NamedTuple):
-    """One more request of a caller (`key`) under the quota with this number.
-
-    `further` are requests in addition to the one that was counted; they occupy no place.
-    """
+    """One more request of a caller under a quota; `further` ones occupy no place."""
 
     quota: int
     key: str

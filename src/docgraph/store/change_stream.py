@@ -86,10 +86,7 @@ class ChangeEvents:
         return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
 
     async def open(self) -> None:
-        """Open the stream, so that no later event is missed.
-
-        If the database is known to be away, this fails without waiting.
-        """
+        """Open the stream, so that no later event is missed; fail if the database is away."""
         if self._stream is None:
             if self._prepare is not None:
                 await self._prepare()
@@ -103,10 +100,7 @@ class ChangeEvents:
         return None if event is None else decode_event(event.raw, self._decoding, self._db)
 
     async def try_next_raw(self) -> RawBSONDocument | None:
-        """Return the next event as the database sent it, or None.
-
-        While the driver has events of a batch, this does not suspend the task.
-        """
+        """Return the next event as it was sent, or None; those of a batch without suspending."""
         await self.open()
         assert self._stream is not None  # noqa: S101 - it is open
         with translated():

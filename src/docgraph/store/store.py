@@ -232,10 +232,7 @@ def open_store(  # noqa: PLR0913 - what differs between processes
 
 
 class ClientProvider(Provider):
-    """Provides the driver's client to plugins that request `mclient`.
-
-    Their use of it passes neither the checks nor the guards of the store.
-    """
+    """Provides the driver's client to plugins: without the checks and guards of the store."""
 
     name: ClassVar[str] = "mclientProvider"
     description: ClassVar[str] = "the client of the MongoDB driver, for plugins"

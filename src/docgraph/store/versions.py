@@ -117,10 +117,7 @@ class Versions:
         clock: Callable[[], float] = elapsed,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> Spread:
-        """Wait until every running instance serves the current version; `PATIENCE` at most.
-
-        It does not wait for an instance that ends.
-        """
+        """Wait until every running instance serves the current version; for `PATIENCE` at most."""
         wanted = await self.read()
         served = await self.find_served()
         running = {instance.instance for instance in served}

@@ -69,18 +69,18 @@ class Position:
     differs from the usual one, and `optional` compiles an optional part, where one is allowed.
     """
 
-    literal: Callable[[Part], Render]
+    literal: Callable[[TemplatePart], Render]
     adapt: Callable[[Any], Any]
     adapt_stored: Callable[[Any], Any] | None = None
     adapt_key: Callable[[Any], Any] | None = None
     absent: Any = NOTHING
     closed: str = ""
     choices: Position | None = None
-    optional: Callable[[Part], Render] | None = None
+    optional: Callable[[TemplatePart], Render] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TemplatePart:
     """A part of a template: its value, its location, and the position that it is compiled in."""
 
     compilation: Compilation
@@ -88,7 +88,7 @@ class Part:
     where: PartPath
     position: Position
 
-    def at(self, step: str | int, value: Any) -> Part:
+    def at(self, step: str | int, value: Any) -> TemplatePart:
         """Return the part below this one."""
         return replace(self, value=value, where=(*self.where, step))
 
@@ -186,7 +186,7 @@ class Compilation:
             used = self.vocabulary.operators & value.keys()
             if used:
                 return self._operator(used, value, where, position)
-        return position.literal(Part(self, value, where, position))
+        return position.literal(TemplatePart(self, value, where, position))
 
     def reference(
         self, name: Any, where: PartPath, *, is_required: bool = False
@@ -219,7 +219,7 @@ class Compilation:
         if len(value) != 1:
             return self.flaw(place, f"{operator} must be the only key of its object")
         if is_optional and position.optional is not None:
-            return position.optional(Part(self, value[operator], place, position))
+            return position.optional(TemplatePart(self, value[operator], place, position))
         if position.closed:
             return self.flaw(place, position.closed)
         if operator == self.vocabulary.argument:
@@ -327,7 +327,7 @@ def combine_list(source: Any, parts: list[Render]) -> Render:
 
 
 def build_optional(
-    part: Part, noun: str, build: Callable[[int, Any], Render], empty: type
+    part: TemplatePart, noun: str, build: Callable[[int, Any], Render], empty: type
 ) -> Render:
     """Return the closure of an optional part; `empty` creates the value of an omitted part.
 

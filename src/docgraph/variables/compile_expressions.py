@@ -18,9 +18,9 @@ from typing import Any, Final
 
 from docgraph.variables.compilation import (
     ConstantTemplate,
-    Part,
     Position,
     Render,
+    TemplatePart,
     combine_document,
     combine_list,
     describe,
@@ -38,7 +38,7 @@ def read_value(value: Any) -> Any:
     return value
 
 
-def build_parts(part: Part) -> Render:
+def build_parts(part: TemplatePart) -> Render:
     """Compile documents and lists part by part, everything else unchanged."""
     if isinstance(part.value, Mapping):
         return combine_document(part.value, part.build_members(part.position))
@@ -98,7 +98,7 @@ def _read_sort(value: Any) -> dict[str, int] | None:
     return {key: item for key, item in directions.items() if item is not None}
 
 
-def _build_direction(part: Part) -> Render:
+def _build_direction(part: TemplatePart) -> Render:
     value = part.value
     if isinstance(value, Mapping):
         is_direction = list(value) == ["$meta"]  # {"$meta": "textScore"}
@@ -109,7 +109,7 @@ def _build_direction(part: Part) -> Render:
     return ConstantTemplate(value)
 
 
-def _build_sort(part: Part) -> Render:
+def _build_sort(part: TemplatePart) -> Render:
     value = part.value
     if not isinstance(value, Mapping):
         return part.misfit("an object")
@@ -127,7 +127,7 @@ def _build_sort(part: Part) -> Render:
     return unless_constant(value, parts.values(), render)
 
 
-def _build_sort_by(part: Part) -> Render:
+def _build_sort_by(part: TemplatePart) -> Render:
     return (_build_sort if isinstance(part.value, Mapping) else _build_direction)(part)
 
 
@@ -162,14 +162,14 @@ def _drop_missing(value: Any) -> Any:
     return value.value if isinstance(value, _Absent) else value
 
 
-def _build(part: Part) -> Render:
+def _build(part: TemplatePart) -> Render:
     rendered = _build_part(part)
     if isinstance(rendered, ConstantTemplate):
         return rendered
     return lambda scope: _drop_missing(rendered(scope))
 
 
-def _build_condition(part: Part) -> Render:
+def _build_condition(part: TemplatePart) -> Render:
     rendered = _build_part(part)
     if isinstance(rendered, ConstantTemplate):
         return rendered
@@ -181,7 +181,7 @@ def _build_condition(part: Part) -> Render:
     return render
 
 
-def _build_part(part: Part) -> Render:
+def _build_part(part: TemplatePart) -> Render:
     """Return the closure of a part that may render to `_Absent` or `_DENIED`."""
     value = part.value
     if isinstance(value, list):
@@ -193,7 +193,7 @@ def _build_part(part: Part) -> Render:
     return _combine(value, part.build_members(_PART))
 
 
-def _build_operator(operator: str, part: Part) -> Render:
+def _build_operator(operator: str, part: TemplatePart) -> Render:
     compilation, value = part.compilation, part.value
     compilation.see_operator(operator, "expression", part.where)
     if operator in _SHAPED:
@@ -224,7 +224,7 @@ def _build_operator(operator: str, part: Part) -> Render:
     return render
 
 
-def _check_field(part: Part) -> None:
+def _check_field(part: TemplatePart) -> None:
     """Record a flaw if the name of a field is not a literal of the author."""
     if isinstance(part.value, Mapping) and "field" in part.value:
         part = part.at("field", part.value["field"])
@@ -240,7 +240,7 @@ def _check_field(part: Part) -> None:
         )
 
 
-def _build_argument(part: Part) -> Render:
+def _build_argument(part: TemplatePart) -> Render:
     """Return the closure of an argument: `sortBy` is a sort, and `as` the name of a variable."""
     value = part.value
     if not isinstance(value, Mapping) or not _PARTS.keys() & value.keys():

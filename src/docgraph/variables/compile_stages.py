@@ -13,9 +13,9 @@ from typing import Any
 from docgraph.store.guard.references import change_nested
 from docgraph.variables.compilation import (
     ConstantTemplate,
-    Part,
     Position,
     Render,
+    TemplatePart,
     build_optional,
     combine_document,
     combine_list,
@@ -39,7 +39,7 @@ _COMPUTED = frozenset({"$project", "$addFields", "$set", "$group"})
 _CLOSED = "stages cannot be supplied from outside"
 
 
-def _build_stages(part: Part) -> Render:
+def _build_stages(part: TemplatePart) -> Render:
     if not isinstance(part.value, list):
         return part.misfit("an array of stages")
     entries = [_build_entry(part.at(step, entry)) for step, entry in enumerate(part.value)]
@@ -50,7 +50,7 @@ def _build_stages(part: Part) -> Render:
     return unless_constant(part.value, entries, render)
 
 
-def _build_entry(part: Part) -> Render:
+def _build_entry(part: TemplatePart) -> Render:
     """Compile an entry of a list of stages: it renders to no, one or several stages."""
     optional = part.compilation.vocabulary.optional
     if isinstance(part.value, Mapping) and optional in part.value:
@@ -70,7 +70,7 @@ def _build_entry(part: Part) -> Render:
     return lambda scope: [] if (rendered := stage(scope)) is NOTHING else [rendered]
 
 
-def _build_stage(part: Part) -> Render:
+def _build_stage(part: TemplatePart) -> Render:
     value = part.value
     if not isinstance(value, Mapping):
         return part.flaw(f"a stage must be an object, not {describe(value)}")
@@ -96,7 +96,7 @@ def _build_stage(part: Part) -> Render:
 def _document(positions: Mapping[str, Position], others: Position) -> Position:
     """Return the position of the body of a stage with named parts."""
 
-    def build(part: Part) -> Render:
+    def build(part: TemplatePart) -> Render:
         if not isinstance(part.value, Mapping):
             return part.compilation.build(part.value, part.where, others)
         stage, parts = str(part.where[-1]), {}
@@ -115,7 +115,7 @@ def _never_nothing(part: Render) -> Render:
     return lambda scope: MATCH_NOTHING if (value := part(scope)) is NOTHING else value
 
 
-def _build_facets(part: Part) -> Render:
+def _build_facets(part: TemplatePart) -> Render:
     if not isinstance(part.value, Mapping):
         return part.misfit("an object of pipelines")
     facets = part.build_members(STAGES)
@@ -153,7 +153,7 @@ _EXPRESSIONS = _document({}, EXPRESSION)
 _OUTPUT = _document({"window": PLAIN}, EXPRESSION)
 
 
-def _build_outputs(part: Part) -> Render:
+def _build_outputs(part: TemplatePart) -> Render:
     if not isinstance(part.value, Mapping):
         return part.misfit("an object")
     for name, output in part.value.items():
@@ -168,7 +168,7 @@ def _build_outputs(part: Part) -> Render:
 _SEARCHED = frozenset({"query", "value", "gt", "gte", "lt", "lte", "origin", "pivot"})
 
 
-def _build_search(part: Part) -> Render:
+def _build_search(part: TemplatePart) -> Render:
     if isinstance(part.value, list):
         return combine_list(part.value, part.build_elements(_SEARCH))
     if not isinstance(part.value, Mapping):

@@ -25,9 +25,9 @@ from typing import Any
 from docgraph.exchange.data import SeveralKinds, TrustedDocument
 from docgraph.variables.compilation import (
     ConstantTemplate,
-    Part,
     Position,
     Render,
+    TemplatePart,
     build_optional,
     combine_document,
     combine_list,
@@ -150,7 +150,7 @@ def _read_pattern(value: Any) -> Any:
     return value
 
 
-def _build_filter(part: Part) -> Render:
+def _build_filter(part: TemplatePart) -> Render:
     if not isinstance(part.value, Mapping):
         return part.misfit("an object")
     parts = {}
@@ -195,7 +195,7 @@ def _without_empty(render: Render) -> Render:
     return without
 
 
-def _build_conjunction(part: Part) -> Render:
+def _build_conjunction(part: TemplatePart) -> Render:
     conjunction = combine_list(part.value, _build_filters(part, WHOLE_FILTER))
     if isinstance(conjunction, ConstantTemplate):
         return conjunction
@@ -207,7 +207,7 @@ def _build_conjunction(part: Part) -> Render:
     return render
 
 
-def _build_alternatives(part: Part) -> Render:
+def _build_alternatives(part: TemplatePart) -> Render:
     parts, is_negated = _build_filters(part, FILTER), part.where[-1] == "$nor"
 
     def render(scope: Scope) -> Any:
@@ -217,13 +217,13 @@ def _build_alternatives(part: Part) -> Render:
     return unless_constant(part.value, parts, render)
 
 
-def _build_filters(part: Part, each: Position) -> list[Render]:
+def _build_filters(part: TemplatePart, each: Position) -> list[Render]:
     if not isinstance(part.value, list) or not part.value:
         return [part.flaw("must be an array of one filter or more")]
     return part.build_elements(replace(each, choices=part.position.choices))
 
 
-def _build_optional(part: Part) -> Render:
+def _build_optional(part: TemplatePart) -> Render:
     conjunction = replace(_CONJUNCTION, choices=part.position.choices)
 
     def build_branch(step: int, branch: Any) -> Render:
@@ -242,13 +242,13 @@ def _build_optional(part: Part) -> Render:
     return build_optional(part, "condition", build_branch, dict)
 
 
-def _build_condition(part: Part) -> Render:
+def _build_condition(part: TemplatePart) -> Render:
     if isinstance(part.value, Mapping) and any(key.startswith("$") for key in part.value):
         return _build_operators(part)
     return build_parts(replace(part, position=VALUE))
 
 
-def _build_operators(part: Part) -> Render:
+def _build_operators(part: TemplatePart) -> Render:
     if not isinstance(part.value, Mapping):
         return build_parts(replace(part, position=VALUE))
     parts = {}
@@ -293,14 +293,14 @@ def _operator_position(key: str, around: Position) -> Position:
     return _OPERATORS.get(key, VALUE)
 
 
-def _build_element_match(part: Part) -> Render:
+def _build_element_match(part: TemplatePart) -> Render:
     keys = part.value if isinstance(part.value, Mapping) else ()
     if keys and all(key.startswith("$") and key not in _LOGICAL for key in keys):
         return _build_operators(part)
     return _build_filter(part)
 
 
-def _build_in(part: Part) -> Render:
+def _build_in(part: TemplatePart) -> Render:
     """Compile `$in`: an element without value is dropped; an empty list matches nothing."""
     if not isinstance(part.value, list):
         return part.misfit("an array")
@@ -313,7 +313,7 @@ def _build_in(part: Part) -> Render:
     return unless_constant(part.value, choices, render)
 
 
-def _build_list(part: Part) -> Render:
+def _build_list(part: TemplatePart) -> Render:
     if not isinstance(part.value, list):
         return part.misfit("an array")
     inner = build_parts(replace(part, position=VALUE))
@@ -327,7 +327,7 @@ def _build_list(part: Part) -> Render:
     return render
 
 
-def _build_all(part: Part) -> Render:
+def _build_all(part: TemplatePart) -> Render:
     """Compile `$all`: values, or conditions on elements (`$elemMatch`)."""
     if not isinstance(part.value, list):
         return part.misfit("an array")

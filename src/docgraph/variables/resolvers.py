@@ -53,10 +53,7 @@ class Fresh:
 
 
 class Resolvers:
-    """The variables that an instance knows: the built-in ones and those of plugins.
-
-    `decode` decodes the extended JSON of the `filter` parameter.
-    """
+    """The built-in variables and those of plugins; `decode` is for the `filter` parameter."""
 
     def __init__(self, decode: Decoder, plugins: Iterable[VariableResolver] = ()) -> None:
         self._decode = decode

@@ -119,10 +119,7 @@ def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[st
 def find_change(
     before: Document, after: Document, json_mode: str, labels: tuple[str, str] = (" (stored)", "")
 ) -> Change:
-    """Return what storing `after` would change; `json_mode` is the default mode.
-
-    `labels` follow the names of the two in their diff.
-    """
+    """Return what storing `after` would change; `labels` follow the names of both in the diff."""
     name = str(after["_id"])
     if not before:
         return Change(name, ChangeKind.NEW, before, after)

@@ -255,10 +255,7 @@ class InvalidationIndex:
     def add(
         self, dependencies: Iterable[Dependency], on_change: Callable[[], None]
     ) -> Registration:
-        """Register a function, which is called once, when one of the dependencies changes.
-
-        It must not raise an error.
-        """
+        """Call a function, which must not raise, once when one of the dependencies changes."""
         registration = Registration(tuple(dependencies), on_change)
         registration.bytes = _BASE_BYTES + sum(map(_measure, registration.dependencies))
         self.bytes += registration.bytes

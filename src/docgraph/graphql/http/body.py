@@ -301,10 +301,7 @@ def encode_segments(segments: tuple[str, ...]) -> str | None:
 
 
 class RequestedOperation:
-    """The operation of a request, resolved at first use and cached.
-
-    It has no reference to the request, which refers to it.
-    """
+    """The operation of a request, resolved at first use; no reference leads to the request."""
 
     __slots__ = ("_apps", "_found", "_offload", "_uri")
 

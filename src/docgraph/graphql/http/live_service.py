@@ -326,10 +326,7 @@ class DryRun(Protocol):
     def build_post(
         self, outer: Exchange, path: str, body: bytes, account: Account | None
     ) -> Exchange:
-        """Return the exchange of a JSON POST by `account` to the encoded path.
-
-        It has the time that `outer` has left.
-        """
+        """Return the exchange of a JSON POST by `account`, with the time that `outer` has left."""
 
     async def authorize(
         self, exchange: Exchange, outer: Exchange, *, quietly: bool = False

@@ -77,10 +77,7 @@ PlanKey = tuple[bool, str | None, str]
 
 
 class Plans:
-    """At most `size` plans of all apps together (LRU).
-
-    It stores only their order of use, with weak references.
-    """
+    """At most `size` plans of all apps together (LRU), which it knows by weak references only."""
 
     def __init__(self, size: int) -> None:
         self._used: LruDict[ref[Plan], PlanKey] = LruDict(size)

@@ -56,10 +56,7 @@ class Collector:
     def collect(
         self, type_: GraphQLObjectType, selection_sets: Iterable[SelectionSetNode]
     ) -> Collected:
-        """Return the fields of the selection sets that apply to objects of this type.
-
-        Raises `FieldFailure` if a condition is null.
-        """
+        """Return the fields that apply to the type; raise `FieldFailure` if a condition is null."""
         collected = Collected()
         visited: set[str] = set()
         for selection_set in selection_sets:

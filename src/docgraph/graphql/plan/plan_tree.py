@@ -89,10 +89,7 @@ class ConnectionParts:
 
 @dataclass(frozen=True, eq=False)
 class Fetch:
-    """A field that is fetched from the database, once for all parents.
-
-    `serialize` instead of a `selection`: the documents themselves are values (`BsonDocument`).
-    """
+    """A field that is fetched once for all parents; `serialize`: its documents are values."""
 
     key: str
     type: GraphQLOutputType
@@ -257,10 +254,7 @@ class Block:
 
     @cached_property
     def program(self) -> NativeProgram | None:
-        """The output program of this block; None if its documents must be decoded.
-
-        It has a slot for each of the `fetches`.
-        """
+        """The output program, with a slot for each of the `fetches`; None: it needs documents."""
         native = find_native()
         if native is None or self.failure or self.needs_root:
             return None

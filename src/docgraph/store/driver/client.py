@@ -90,10 +90,7 @@ async def close_client(client: DriverClient) -> None:
 
 
 class BlockingPing:
-    """Pings the database with one connection, for a process without an event loop.
-
-    `longest_wait` is how long requests wait for a server, in seconds.
-    """
+    """Pings the database without an event loop; requests wait for a server as `longest_wait`."""
 
     def __init__(
         self, connection_string: str, seconds: float, db: str, longest_wait: float

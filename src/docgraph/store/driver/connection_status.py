@@ -233,10 +233,7 @@ def explain_errors(
     *,
     was_there: bool = False,
 ) -> tuple[str, str]:
-    """Return the reason and what to do, from the driver's messages.
-
-    A server that `was_there` answered before.
-    """
+    """Return the reason and what to do; a server that `was_there` has answered before."""
     text = "; ".join(_SETTINGS.sub("", error) for error in sorted(errors))
     reasons = (*_LATER_REASONS, *_REASONS) if was_there else _REASONS
     otherwise = f"see whether MongoDB still runs there; {_AGAIN}" if was_there else _CORRECT

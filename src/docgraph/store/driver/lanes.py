@@ -47,10 +47,7 @@ CommandShape = tuple[Any, ...]
 
 
 class Wait(NamedTuple):
-    """How long a command may wait; `begin` is called when a wait has ended.
-
-    `is_raw`: the documents of the response are not decoded.
-    """
+    """How long a command waits, and what to `begin` then; `is_raw`: documents stay encoded."""
 
     deadline: Deadline = Deadline()
     begin: Callable[[], None] | None = None

@@ -110,10 +110,7 @@ class LargePortion(list[Document]):
 
 @dataclass(eq=False)
 class RawBatch:
-    """The documents of a response as the database sent them.
-
-    The `turn` is a lock: only one request at a time decodes a portion.
-    """
+    """The documents of a response, encoded; the lock `turn` is held to decode a portion."""
 
     _raw: Sequence[bytes | memoryview]
     _reader: ResultReader

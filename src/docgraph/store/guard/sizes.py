@@ -26,10 +26,7 @@ _ROUNDING: Final = 1 + 1e-9  # products of floating-point numbers may be slightl
 
 
 class LoopElement:
-    """The element of a loop that runs `turns` times over `total` bytes; None: not known yet.
-
-    `most` is its largest size, `mean` the average over all turns.
-    """
+    """The element of a loop over `total` bytes, None: not known yet; `most` and `mean` of it."""
 
     __slots__ = ("mean", "most", "total")
 
