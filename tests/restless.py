@@ -35,7 +35,7 @@ def install() -> None:
             while True:
                 await self.wait_open()
                 await asyncio.sleep(_EVERY)
-                await self._catch_up()
+                await self.catch_up()
 
         work: list[asyncio.Task[Any]] = [
             asyncio.create_task(run(self)),

@@ -71,7 +71,6 @@ def build_legacy_uuid(data: bytes) -> Binary:
 
 
 def is_uuid(value: Any) -> bool:
-    """Return whether a stored value is a UUID."""
     return isinstance(value, Binary) and value.subtype in _SUBTYPES and len(value) == _LENGTH
 
 

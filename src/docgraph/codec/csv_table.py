@@ -121,7 +121,6 @@ class _Step:
         self.columns: list[int] = []  # those whose paths lead on
 
     def add(self, path: Sequence[str], index: int) -> None:
-        """Add the path of a column."""
         step = self
         for name in path:
             step.columns.append(index)

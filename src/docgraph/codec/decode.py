@@ -37,10 +37,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 def decode(data: bytes | str, *, max_depth: int = DEFAULT_DEPTH) -> Any:
-    """Decode extended JSON, strict or in the notation of the shell.
-
-    Every failure is a `BodyError` with line and column.
-    """
+    """Decode extended JSON, strict or of the shell; a `BodyError` has line and column."""
     return _decode(data, max_depth, typed=True)
 
 

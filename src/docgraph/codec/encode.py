@@ -68,10 +68,7 @@ def to_json(value: Any, mode: JsonMode = JsonMode.STANDARD) -> Any:
 
 
 def fragment(value: Any, mode: JsonMode = JsonMode.STANDARD) -> orjson.Fragment | bytes:
-    """Return the JSON of a value to embed in a larger value; faster than `to_json`.
-
-    Long JSON stays bytes, whose length can be read.
-    """
+    """Return the JSON of a value to embed, faster than `to_json`; long JSON stays bytes."""
     text = encode(value, mode)
     return orjson.Fragment(text) if len(text) <= MAX_FRAGMENT else text
 

@@ -74,7 +74,6 @@ class UuidOfAnyKind(Binary, SeveralKinds):
 
     @property
     def candidates(self) -> tuple[Any, ...]:
-        """The binary of both subtypes."""
         return Binary(bytes(self), 4), build_legacy_uuid(self)
 
 

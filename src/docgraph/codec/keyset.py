@@ -64,23 +64,9 @@ _OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
 )
 # In BSON's order. Null is not among the names: what is missing has no type, and counts as null.
 _CLASSES: Final[tuple[tuple[str, ...], ...]] = (
-    ("minKey",),
-    ("undefined",),
-    ("null",),
-    ("number",),
-    ("string", "symbol"),
-    ("object",),
-    ("array",),
-    ("binData",),
-    ("objectId",),
-    ("bool",),
-    ("date",),
-    ("timestamp",),
-    ("regex",),
-    ("dbPointer",),
-    ("javascript",),
-    ("javascriptWithScope",),
-    ("maxKey",),
+    *(("minKey",), ("undefined",), ("null",), ("number",), ("string", "symbol"), ("object",)),
+    *(("array",), ("binData",), ("objectId",), ("bool",), ("date",), ("timestamp",), ("regex",)),
+    *(("dbPointer",), ("javascript",), ("javascriptWithScope",), ("maxKey",)),
 )
 _PLACE: Final = {name: place for place, names in enumerate(_CLASSES) for name in names}
 _OF_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (

@@ -42,7 +42,6 @@ def parse(text: str, *, max_depth: int, typed: bool = True) -> Any:
 
 
 def build_error(text: str, position: int, message: str) -> BodyError:
-    """Build the error for that position of the text."""
     line = text.count("\n", 0, position) + 1
     column = position - text.rfind("\n", 0, position)
     return BodyError(

@@ -62,10 +62,7 @@ def check_values(raw: bytes, limit: int = MAX_VALUES) -> None:
 
 
 def walk_levels(value: Any, what: str, limit: int) -> Iterator[list[Any]]:
-    """Yield the values of each level of decoded JSON, without recursion.
-
-    Raise `BodyError` when there are more levels below the first than the limit.
-    """
+    """Yield the values of each level of decoded JSON; raise `BodyError` below so many levels."""
     level = [value]
     for _ in range(limit + 1):
         yield level

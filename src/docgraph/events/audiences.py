@@ -10,6 +10,7 @@ The listeners of an audience with the same stages and format read from one chann
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from docgraph.events.change_record import ChangeRecord, EventVisibility
@@ -43,39 +44,25 @@ class _Source(Protocol):
     def read_portion(self, channel: Channel, token: ResumeToken) -> Awaitable[Portion]: ...
 
 
+@dataclass(eq=False, slots=True)
 class Channel:
     """An audience, a shape and a rendering; all its clients read from one log.
 
     Clients have everything up to `start`: the channel was opened after those events.
     """
 
-    __slots__ = (
-        "_source",
-        "audience",
-        "key",
-        "log",
-        "rendering",
-        "shape",
-        "start",
-        "subscription",
-        "users",
-    )
+    _source: _Source
+    key: bytes
+    subscription: Subscription
+    audience: Audience
+    shape: EventShape
+    rendering: Rendering
+    log: EventLog
+    users: int = 0
+    start: str = field(init=False)
 
-    def __init__(
-        self,
-        source: _Source,
-        key: bytes,
-        subscription: Subscription,
-        parts: tuple[Audience, EventShape, Rendering],
-        log: EventLog,
-    ) -> None:
-        self.users = 0
-        self.key = key
-        self.subscription = subscription
-        self.audience, self.shape, self.rendering = parts
-        self.log = log
-        self.start = log.floor
-        self._source = source
+    def __post_init__(self) -> None:
+        self.start = self.log.floor
 
     @property
     def position(self) -> str:
@@ -88,7 +75,6 @@ class Channel:
             self.log.append(notice)
 
     def flush(self) -> None:
-        """Publish the pending events to clients immediately."""
         self._source.flush(self)
 
     def release(self) -> None:
@@ -97,7 +83,6 @@ class Channel:
         self._source.release(self)
 
     async def read_portion(self, token: ResumeToken) -> Portion:
-        """Return a bounded portion of the events after the token, and the token where it ends."""
         return await self._source.read_portion(self, token)
 
     def find_ending(self, error: Exception) -> CloseReason:
@@ -117,28 +102,25 @@ AudienceDecision = dict[EventVisibility, set["Audience"]]
 EVERYONE: Final = b""
 
 
+@dataclass(eq=False, slots=True)
 class Audience:
     """The listeners with one row filter, by the shape of what they receive."""
 
-    __slots__ = ("channels", "has_moments", "has_slot", "indexed", "key", "plain", "row")
-
-    def __init__(self, key: bytes, row: Filter | None) -> None:
-        self.key = key
-        self.row = row
-        self.has_moments = has_moments(row)
-        self.has_slot = False
-        self.channels: dict[EventShape, list[Channel]] = {}
-        self.plain: set[EventShape] = set()  # which may concern any event
-        self.indexed: set[EventShape] = set()  # which concern events that an index finds
+    key: bytes
+    row: Filter | None
+    has_moments: bool
+    has_slot: bool = False
+    channels: dict[EventShape, list[Channel]] = field(default_factory=dict)
+    plain: set[EventShape] = field(default_factory=set)  # which may concern any event
+    # Which concern events that an index finds.
+    indexed: set[EventShape] = field(default_factory=set)
 
     def add(self, channel: Channel) -> None:
-        """Add a channel."""
         shape = channel.shape
         self.channels.setdefault(shape, []).append(channel)
-        (self.plain if shape.condition is None else self.indexed).add(shape)
+        (self.plain if shape.plan.condition is None else self.indexed).add(shape)
 
     def remove(self, channel: Channel) -> None:
-        """Remove a channel."""
         shape = channel.shape
         self.channels[shape].remove(channel)
         if not self.channels[shape]:
@@ -153,27 +135,19 @@ class Audience:
                 channel.fail(error)
 
 
+@dataclass(eq=False)
 class Audiences:
     """The audiences of one source."""
 
-    def __init__(
-        self,
-        store: Store,
-        place: CollectionName,
-        slots: FilterSlots,
-        sample: DecisionSample,
-        *,
-        images: bool,
-    ) -> None:
-        self._store = store
-        self._place = place
-        self._slots = slots
-        self._images = images
-        self._sample = sample
-        self._index = RowIndex()
-        self._known: dict[bytes, Audience] = {}
-        self._searched: dict[Audience, None] = {}  # those about which the database decides
-        self.collation: Mapping[str, Any] | None = None
+    _store: Store
+    _place: CollectionName
+    _slots: FilterSlots
+    _sample: DecisionSample
+    images: bool
+    _index: RowIndex = field(default_factory=RowIndex)
+    _known: dict[bytes, Audience] = field(default_factory=dict)
+    _searched: dict[Audience, None] = field(default_factory=dict)  # the database decides about them
+    collation: Mapping[str, Any] | None = None
 
     async def check(self, row: Filter) -> None:
         """Let the database parse a new filter about which it will decide; raise its error."""
@@ -192,7 +166,7 @@ class Audiences:
         key = EVERYONE if row is None else to_bytes(row)
         audience = self._known.get(key)
         if audience is None:
-            audience = Audience(key, row)
+            audience = Audience(key, row, has_moments(row))
             by_database = self.collation is not None or audience.has_moments
             by_database = by_database or not self._sample.is_trusted
             if row is not None and (by_database or not self._index.add(audience, row)):
@@ -274,7 +248,7 @@ class Audiences:
         return set() if image is None else self._index.match(image)
 
     def _add(self, decision: AudienceDecision, before: set[Any], after: set[Any]) -> None:
-        if not self._images:
+        if not self.images:
             parts = {EventVisibility.FOUND: after}
         else:
             parts = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
 
@@ -39,38 +40,30 @@ _SHOWING_BEFORE: Final = frozenset({EventVisibility.WHOLE, EventVisibility.LEFT}
 _KINDS: Final = {EventVisibility.ENTERED: "insert", EventVisibility.LEFT: "delete"}
 
 
+@dataclass(eq=False, slots=True)
 class ChangeRecord:
     """One event, decoded when it is needed; `position` is its token as text."""
 
-    __slots__ = (
-        "_decode",
-        "_decoded",
-        "_images",
-        "_is_exact",
-        "_shown",
-        "kind",
-        "position",
-        "raw",
-        "size",
-        "token",
-    )
+    raw: RawEvent
+    _decode: DecodeEvent
+    token: ResumeToken = field(init=False)
+    position: str = field(init=False)
+    kind: str = field(init=False)
+    size: int = field(init=False)
+    _decoded: Document | None = None
+    _is_exact: bool | None = None
+    _images: dict[str, Document | None] = field(default_factory=dict)
+    _shown: dict[tuple[EventVisibility, bool], Document] = field(default_factory=dict)
 
-    def __init__(self, raw: RawEvent, decode: DecodeEvent) -> None:
-        self.raw = raw
+    def __post_init__(self) -> None:
         with reading_reply():
-            self.token: ResumeToken = decode_token(raw)
+            self.token = decode_token(self.raw)
             self.position = str(self.token["_data"])
-            self.kind = str(raw["operationType"])
-        self.size = len(raw.raw)
-        self._decode = decode
-        self._decoded: Document | None = None
-        self._is_exact: bool | None = None
-        self._images: dict[str, Document | None] = {}
-        self._shown: dict[tuple[EventVisibility, bool], Document] = {}
+            self.kind = str(self.raw["operationType"])
+        self.size = len(self.raw.raw)
 
     @property
     def decoded(self) -> Document:
-        """The whole event."""
         if self._decoded is None:
             self._decoded = self._decode(self.raw)
         return self._decoded

@@ -83,7 +83,6 @@ class LateShapes:
         self._size = 0  # bytes of all events that wait or are delivered
 
     def has(self, shape: EventShape) -> bool:
-        """Return whether events of this shape wait."""
         return shape in self._waiting
 
     def add(self, shape: EventShape, some: Sequence[Prepared]) -> None:
@@ -194,9 +193,9 @@ class Delivery:
         return groups
 
     async def _shape_all(self, jobs: dict[EventShape, list[Prepared]], *, is_live: bool) -> None:
-        by_database = [item for item in jobs.items() if item[0].stages]
+        by_database = [item for item in jobs.items() if item[0].plan.stages]
         for shape, some in jobs.items():
-            if not shape.stages:
+            if not shape.plan.stages:
                 await self._shape(shape, some)
         for start in range(0, len(by_database), _JOINT):
             joint = by_database[start : start + _JOINT]

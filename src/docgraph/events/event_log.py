@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -28,10 +29,7 @@ _WOKEN_PER_TURN: Final = 100  # readers; the work of each takes up to 0.2 ms
 
 
 class LogBudget:
-    """Counts the retained events once, however many logs retain them.
-
-    All readers share the turns of the event loop in which they are woken.
-    """
+    """Counts retained events once, however many logs retain them; readers share `wakes`."""
 
     def __init__(self, most_bytes: int | None = None) -> None:
         self.size = 0
@@ -63,7 +61,6 @@ class LogBudget:
 
     @property
     def is_exceeded(self) -> bool:
-        """Whether the logs retain more than they may."""
         return self._most is not None and self.size > self._most
 
     def enforce(self) -> None:
@@ -93,7 +90,6 @@ class FilterSlots:
         self.count += 1
 
     def release(self) -> None:
-        """Release a slot."""
         self.count -= 1
 
 
@@ -109,41 +105,23 @@ class _News(NamedTuple):
     last: str  # … and of the last
 
 
+@dataclass(eq=False, slots=True)
 class EventLog:
     """The latest published events. The log has everything after the token `floor`."""
 
-    __slots__ = (
-        "_budget",
-        "_first",
-        "_most",
-        "_most_bytes",
-        "_news",
-        "_notices",
-        "_untold",
-        "_untold_size",
-        "ending",
-        "floor",
-        "next",
-        "readers",
-        "size",
-    )
-
-    def __init__(
-        self, floor: str, *, most: int, most_bytes: int, budget: LogBudget | None = None
-    ) -> None:
-        self.floor = floor
-        self.readers: set[LogReader] = set()
-        self.ending: CloseReason | None = None
-        self._budget = budget or LogBudget()
-        self._most = most
-        self._most_bytes = most_bytes
-        self._notices: deque[EncodedEvent] = deque()
-        self._untold: list[EncodedEvent] = []
-        self._news: dict[int, _News] = {}  # by the number of their first event
-        self._first = 0  # the number of the oldest event
-        self.next = 0  # the number of the next event
-        self.size = 0  # the bytes of the published events that it retains
-        self._untold_size = 0
+    floor: str
+    most: int
+    most_bytes: int
+    budget: LogBudget = field(default_factory=LogBudget)
+    readers: set[LogReader] = field(default_factory=set)
+    ending: CloseReason | None = None
+    next: int = 0  # the number of the next event
+    size: int = 0  # the bytes of the published events that it retains
+    _notices: deque[EncodedEvent] = field(default_factory=deque)
+    _untold: list[EncodedEvent] = field(default_factory=list)
+    _untold_size: int = 0
+    _news: dict[int, _News] = field(default_factory=dict)  # by the number of their first event
+    _first: int = 0  # the number of the oldest event
 
     def append(self, notice: EncodedEvent) -> None:
         """Append an event; readers are notified by `publish`."""
@@ -158,10 +136,10 @@ class EventLog:
         self._notices.extend(told)
         self.next += len(told)
         self.size += sum(notice.size for notice in told)
-        self._budget.add(self, told)
+        self.budget.add(self, told)
         self._news.clear()
-        while len(self._notices) > self._most or (
-            self.size > self._most_bytes and len(self._notices) > 1
+        while len(self._notices) > self.most or (
+            self.size > self.most_bytes and len(self._notices) > 1
         ):
             self._forget_oldest()
         first = self._first
@@ -169,7 +147,7 @@ class EventLog:
             if reader.position < first:
                 reader.lag()
             else:
-                reader.notify(self._budget.wakes)
+                reader.notify(self.budget.wakes)
         return told
 
     def wake_readers(self) -> None:
@@ -182,10 +160,9 @@ class EventLog:
         self._first += 1
         self.size -= forgotten.size
         self.floor = forgotten.token
-        self._budget.remove(self, forgotten)
+        self.budget.remove(self, forgotten)
 
     def drop_read(self) -> None:
-        """Drop the events that all readers have read."""
         unread = min((reader.position for reader in self.readers), default=self.next)
         while self._first < unread:
             self._forget_oldest()
@@ -202,18 +179,18 @@ class EventLog:
     def detach(self) -> None:
         """Leave the budget after the end: what clients have not read yet is soon read."""
         for notice in self._notices:
-            self._budget.remove(self, notice)
-        self._budget.forget(self)
-        self._budget = LogBudget()
+            self.budget.remove(self, notice)
+        self.budget.forget(self)
+        self.budget = LogBudget()
 
     def is_pressed_by(self, notice: EncodedEvent) -> bool:
         """Return whether this event would evict one that a reader has not read."""
         size = self.size + self._untold_size + notice.size
         count, kept = len(self._notices) + len(self._untold) + 1, self._first
-        if count <= self._most and size <= self._most_bytes:
+        if count <= self.most and size <= self.most_bytes:
             return False
         for oldest in chain(self._notices, self._untold):
-            if count <= self._most and size <= self._most_bytes:
+            if count <= self.most and size <= self.most_bytes:
                 break
             size, count, kept = size - oldest.size, count - 1, kept + 1
         return any(reader.position < kept for reader in self.readers)
@@ -222,7 +199,7 @@ class EventLog:
         """End the log; readers get the close reason after the events not read yet."""
         self.ending = self.ending or ending
         for reader in list(self.readers):
-            reader.notify(self._budget.wakes)
+            reader.notify(self.budget.wakes)
 
     def add_reader(
         self,
@@ -243,13 +220,11 @@ class EventLog:
         return reader
 
     def has(self, token: str) -> bool:
-        """Return whether the log has the events after this token."""
         return token == self.floor or any(
             notice.token == token for notice in chain(self._notices, self._untold)
         )
 
     def read(self, position: int) -> list[EncodedEvent]:
-        """Return the events from that number on."""
         count = self.next - position
         if count <= _FEW:  # read from the end; the other branch skips all events before them
             return [self._notices[place] for place in range(-count, 0)]
@@ -272,40 +247,20 @@ def _prepare(notices: Sequence[EncodedEvent]) -> SharedMessages:
     return SharedMessages([notice.message.contents[0] for notice in notices])
 
 
+@dataclass(eq=False, slots=True)
 class LogReader:
     """The position of one client in the log."""
 
-    __slots__ = (
-        "_condition",
-        "_ending",
-        "_is_due",
-        "_log",
-        "_on_lag",
-        "_waiter",
-        "known",
-        "offer",
-        "position",
-    )
-
-    def __init__(
-        self,
-        log: EventLog,
-        position: int,
-        after: str,
-        condition: NotifyWhen | None,
-        on_lag: Callable[[CloseReason], None] | None,
-    ) -> None:
-        self._log = log
-        self._on_lag = on_lag
-        # Receives events directly while the client waits, without waking it, unless it returns
-        # False.
-        self.offer: Callable[[SharedMessages], bool] | None = None
-        self.position = position
-        self.known = after  # events up to this token have been delivered
-        self._condition = condition
-        self._ending: CloseReason | None = None
-        self._waiter: asyncio.Future[None] | None = None
-        self._is_due = False  # it is woken in a later turn of the event loop
+    _log: EventLog
+    position: int
+    known: str  # events up to this token have been delivered
+    _condition: NotifyWhen | None
+    _on_lag: Callable[[CloseReason], None] | None
+    # Receives events directly while the client waits, without waking it, unless it returns False.
+    offer: Callable[[SharedMessages], bool] | None = None
+    _ending: CloseReason | None = None
+    _waiter: asyncio.Future[None] | None = None
+    _is_due: bool = False  # it is woken in a later turn of the event loop
 
     async def read(self) -> list[EncodedEvent]:
         """Return the next events, at least one; raise `StreamClosed` when there are no more."""
@@ -347,7 +302,6 @@ class LogReader:
         self.wake()
 
     def wake(self) -> None:
-        """Wake the reader for new events."""
         waiter = self._waiter
         if waiter is None or waiter.done():
             return

@@ -8,7 +8,7 @@ command for many events.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.events.change_record import ChangeRecord, EventVisibility
@@ -38,7 +38,7 @@ class ShapePlan:
     shared: Sequence[Filter]
     condition: Filter | None
     stages: Sequence[Filter]
-    before: bool = False
+    before: bool = False  # events have the document before the change
 
 
 def plan_shape(subscription: Subscription, view: StreamView, *, is_past: bool = False) -> ShapePlan:
@@ -98,35 +98,26 @@ def _is_visible_path(path: str, view: StreamView, shown: Shown | None) -> bool:
     )
 
 
+@dataclass(eq=False, slots=True)
 class EventShape:
-    """Equal stages with equal values; without `stages`, events are delivered as they are.
+    """Equal stages with equal values; without stages, events are delivered as they are."""
 
-    `before`: events have the document before the change.
-    """
-
-    __slots__ = ("before", "condition", "has_moments", "key", "stages", "users")
-
-    def __init__(self, key: bytes, plan: ShapePlan) -> None:
-        self.key = key
-        self.before = plan.before
-        self.condition = plan.condition
-        self.stages = plan.stages
-        self.has_moments = has_moments(plan.stages)
-        self.users = 0
+    key: bytes
+    plan: ShapePlan
+    has_moments: bool
+    users: int = 0
 
 
+@dataclass(eq=False)
 class Shapes:
     """The shapes of one source."""
 
-    def __init__(
-        self, store: Store, place: CollectionName, slots: FilterSlots, sample: DecisionSample
-    ) -> None:
-        self._store = store
-        self._sample = sample
-        self._place = place
-        self._slots = slots
-        self._index = RowIndex()
-        self._known: dict[bytes, EventShape] = {}
+    _store: Store
+    _place: CollectionName
+    _slots: FilterSlots
+    _sample: DecisionSample
+    _index: RowIndex = field(default_factory=RowIndex)
+    _known: dict[bytes, EventShape] = field(default_factory=dict)
 
     async def check(self, plan: ShapePlan) -> None:
         """Let the database parse new stages; raise its error."""
@@ -142,7 +133,7 @@ class Shapes:
         if shape is None:
             if plan.stages:
                 self._slots.acquire()
-            shape = self._known[key] = EventShape(key, plan)
+            shape = self._known[key] = EventShape(key, plan, has_moments(plan.stages))
             if plan.condition is not None:
                 self._index.add(shape, plan.condition)
         shape.users += 1
@@ -154,7 +145,7 @@ class Shapes:
         if not shape.users:
             del self._known[shape.key]
             self._index.remove(shape)
-            if shape.stages:
+            if shape.plan.stages:
                 self._slots.release()
 
     async def match(self, record: ChangeRecord, visibility: EventVisibility) -> set[Any]:
@@ -162,11 +153,11 @@ class Shapes:
         if record.is_exact and self._sample.is_trusted:
             return self._index.match(record.show(visibility))
         db, collection = self._place
-        shapes = [shape for shape in self._known.values() if shape.condition is not None]
+        shapes = [shape for shape in self._known.values() if shape.plan.condition is not None]
         results = await self._store.streams.pipelines.match_documents(
             db,
             [record.show_raw(visibility)],
-            [shape.condition for shape in shapes if shape.condition is not None],
+            [shape.plan.condition for shape in shapes if shape.plan.condition is not None],
             collection=collection,
         )
         return {
@@ -182,13 +173,15 @@ class Shapes:
 
         `promptly`: raise the error if they fail on any event or take long.
         """
-        if not shape.stages:
-            return [record.show(visibility, before=shape.before) for record, visibility in shown]
+        if not shape.plan.stages:
+            return [
+                record.show(visibility, before=shape.plan.before) for record, visibility in shown
+            ]
         db, collection = self._place
-        stages = fill_moments(shape.stages) if shape.has_moments else shape.stages
+        stages = fill_moments(shape.plan.stages) if shape.has_moments else shape.plan.stages
         return await self._store.streams.pipelines.run_stages(
             db,
-            [record.show_raw(visibility, before=shape.before) for record, visibility in shown],
+            [record.show_raw(visibility, before=shape.plan.before) for record, visibility in shown],
             stages,
             collection=collection,
             promptly=promptly,

@@ -33,10 +33,7 @@ _BEGUN_PER_TURN: Final = 16  # clients that waited for the same time
 
 
 class Hub:
-    """Shares sources and channels among callers.
-
-    `most_cursors` bounds this process, and `slots` all of them together.
-    """
+    """Shares sources and channels; `most_cursors` bounds this process, `slots` all of them."""
 
     def __init__(
         self,
@@ -96,7 +93,6 @@ class Hub:
         return client
 
     async def close(self) -> None:
-        """Close all sources."""
         await asyncio.gather(*(source.close() for source in self._open_sources))
         await self._times.close()
 

@@ -44,10 +44,7 @@ class RowIndex:
         return key in self._conditions
 
     def add(self, key: Hashable, filter: Filter) -> bool:
-        """Add a filter, or replace the one of this key; return False if it cannot be indexed.
-
-        Then nothing is added.
-        """
+        """Add a filter, or replace that of the key; return False if it cannot be indexed."""
         condition = _parse(filter)
         if condition is None:
             return False
@@ -61,7 +58,6 @@ class RowIndex:
         return True
 
     def remove(self, key: Hashable) -> None:
-        """Remove a filter if it is there."""
         self._conditions.pop(key, None)
         for values in self._chosen.pop(key, ()):
             by_value = self._anchors.get(values.path, {})
@@ -81,10 +77,6 @@ class RowIndex:
             for value in by_value.keys() & reached[path]:
                 possible |= by_value[value]
         return {key for key in possible if self._conditions[key].is_met(reached)}
-
-    def matches(self, key: Hashable, document: Document) -> bool:
-        """Return whether the filter of this key matches the document."""
-        return self._conditions[key].is_met(_Reached(document))
 
     def _count(self, values: _OneOf) -> int:
         """Return how many filters are registered under these values, and would be evaluated."""

@@ -259,7 +259,6 @@ class EventStreamsProvider(Provider):
         )
 
     def get(self) -> Streams:
-        """Return the instance that all plugins share."""
         return self._streams
 
     async def provision(self) -> None:
@@ -268,7 +267,6 @@ class EventStreamsProvider(Provider):
         self._tasks.start("stream-expiries", self._renewals.close_expired)
 
     async def close(self) -> None:
-        """Close the cursors."""
         await self._tasks.close()
         await self._hub.close()
         self._slots.close()

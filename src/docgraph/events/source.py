@@ -110,7 +110,6 @@ class Source:
 
     @property
     def is_over(self) -> bool:
-        """Whether no more events can come."""
         if not self._is_open.done():
             return self._is_closing
         return self._is_open.exception() is not None or self._is_ended
@@ -156,7 +155,7 @@ class Source:
             most_bytes=options.max_behind_size,
             budget=self._limits.budget,
         )
-        channel = Channel(self, key, subscription, (*parts, rendering), log)
+        channel = Channel(self, key, subscription, *parts, rendering, log)
         if (ended := self.channels.get(key)) is not None:
             self._drop(ended)
         self.channels[key] = channel
@@ -208,7 +207,6 @@ class Source:
             channel.log.detach()
 
     def flush(self, channel: Channel) -> None:
-        """Publish the pending events of a channel immediately."""
         self._delivery.publish(channel)
 
     async def read_portion(self, channel: Channel, token: ResumeToken) -> Portion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ _FIRST_PAUSE: Final = 0.02  # seconds before it is read again because it was too
 _LONGEST_PAUSE: Final = 0.5  # … growing up to this
 
 
+@dataclass(eq=False)
 class SnapshotReader:
     """Reads and encodes the documents of one client, before the events that follow them.
 
@@ -36,16 +38,13 @@ class SnapshotReader:
     sent twice. `reading` bounds concurrent reads.
     """
 
-    def __init__(
-        self, snapshot: Snapshot, rendering: Rendering, reading: asyncio.Semaphore
-    ) -> None:
-        self._snapshot = snapshot
-        self._rendering = rendering
-        self._reading = reading
-        self._count = _FIRST_PORTION
-        self._time: Any = None
-        self._end_by = 0.0
-        self.is_over = False
+    _snapshot: Snapshot
+    _rendering: Rendering
+    _reading: asyncio.Semaphore
+    _count: int = _FIRST_PORTION
+    _time: Any = None
+    _end_by: float = 0.0
+    is_over: bool = False
 
     @property
     def is_late(self) -> bool:
@@ -122,31 +121,25 @@ class SnapshotReader:
 _PAUSE: Final = 0.5  # seconds before another attempt to read past events
 
 
+@dataclass(eq=False)
 class Client:
     """Reads events in order, at its own pace. `past` bounds the concurrent reads of past events."""
 
-    def __init__(
-        self,
-        channel: Channel,
-        condition: NotifyWhen | None,
-        token: ResumeToken | None,
-        past: asyncio.Semaphore,
-    ) -> None:
-        self.ending: CloseReason | None = None
-        self.on_end: Callable[[], object] | None = None
-        self._channel = channel
-        self._condition = condition
-        self._token = token  # the client has everything up to it; None: nothing was missed
-        self._past = past
-        self._portion: list[EncodedEvent] = []
-        self._reader: LogReader | None = None
-        self._offer: Callable[[SharedMessages], bool] | None = None
-        self._snapshot: SnapshotReader | None = None
-        # The id of the position where the client begins: a time, and nothing of a document. It is
-        # empty if the client sent a token, and with a snapshot: until its end, a client that comes
-        # back has to read it again.
-        self.place = b""
-        self._has_left = False
+    _channel: Channel
+    _condition: NotifyWhen | None
+    _token: ResumeToken | None  # the client has everything up to it; None: nothing was missed
+    _past: asyncio.Semaphore
+    ending: CloseReason | None = None
+    on_end: Callable[[], object] | None = None
+    # The id of the position where the client begins: a time, and nothing of a document. It is empty
+    # if the client sent a token, and with a snapshot: until its end, a client that comes back has
+    # to read it again.
+    place: bytes = b""
+    _portion: list[EncodedEvent] = field(default_factory=list)
+    _reader: LogReader | None = None
+    _offer: Callable[[SharedMessages], bool] | None = None
+    _snapshot: SnapshotReader | None = None
+    _has_left: bool = False
 
     async def begin(self) -> None:
         """Take a position in the log, so that no event is missed; reject an invalid token."""
@@ -207,7 +200,6 @@ class Client:
             self._reader.offer = offer
 
     def end(self, ending: CloseReason) -> None:
-        """End the stream of this client and send it the reason."""
         if self.ending is None:
             self.ending = ending
             if self._reader is not None:

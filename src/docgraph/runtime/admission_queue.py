@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
@@ -14,6 +15,7 @@ from docgraph.exchange.errors import Overloaded
 _WEIGHT: Final = 0.2  # weight of the newest turn in the pace of a queue for one caller inside
 
 
+@dataclass(eq=False)
 class AdmissionQueue:
     """Admits `capacity` callers, lets `queue` more wait in order, rejects others by `refusal`.
 
@@ -23,44 +25,33 @@ class AdmissionQueue:
     pace is noticed. `bound` names the limit in the metric.
     """
 
-    def __init__(
-        self,
-        capacity: int,
-        queue: int,
-        refusal: str,
-        longest: float | None = None,
-        *,
-        foresees: float | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._longest = longest
-        self._clock = clock
-        self._foresees = foresees
-        self.bound = "requests"
-        self._pace = 0.0  # seconds between two turns; 0 before the second one
-        self._turns = 0
-        self._since = 0.0  # the last turn, or the beginning of the queue
-        self._has_turned = False  # since the queue formed
-        self._capacity = capacity
-        self._queue = queue
-        self._refusal = refusal
-        self._waiting: deque[asyncio.Future[None]] = deque()
-        self._emptied: asyncio.Event | None = None  # created by the first caller that waits for it
-        self.inside = 0
+    capacity: int
+    queue: int
+    refusal: str
+    longest: float | None = None
+    foresees: float | None = field(default=None, kw_only=True)
+    clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
+    bound: str = field(default="requests", kw_only=True)
+    inside: int = field(default=0, init=False)
+    _pace: float = 0.0  # seconds between two turns; 0 before the second one
+    _turns: int = 0
+    _since: float = 0.0  # the last turn, or the beginning of the queue
+    _has_turned: bool = False  # since the queue formed
+    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    _emptied: asyncio.Event | None = None  # created by the first caller that waits for it
 
     @property
     def waiting(self) -> int:
-        """The number of callers in the queue."""
         return len(self._waiting)
 
     @property
     def room(self) -> int:
         """How many more callers would be admitted, now or after waiting."""
-        return max(0, self._capacity - self.inside) + max(0, self._queue - len(self._waiting))
+        return max(0, self.capacity - self.inside) + max(0, self.queue - len(self._waiting))
 
     def try_enter(self) -> bool:
         """Enter without waiting, if there is room and no other caller waits."""
-        if self.inside < self._capacity:
+        if self.inside < self.capacity:
             self.inside += 1
             return True
         return False
@@ -72,12 +63,12 @@ class AdmissionQueue:
         """
         if self.try_enter():
             return
-        longest = self._longest if patience is None else min(patience, self._longest or inf)
-        if len(self._waiting) >= self._queue or (not first and self._is_hopeless(longest)):
-            raise Overloaded(self._refusal, bound=self.bound)
+        longest = self.longest if patience is None else min(patience, self.longest or inf)
+        if len(self._waiting) >= self.queue or (not first and self._is_hopeless(longest)):
+            raise Overloaded(self.refusal, bound=self.bound)
         turn = asyncio.get_running_loop().create_future()
         if not self._waiting:
-            self._since, self._has_turned = self._clock(), False
+            self._since, self._has_turned = self.clock(), False
         (self._waiting.appendleft if first else self._waiting.append)(turn)
         try:
             await asyncio.wait((turn,), timeout=None if longest == inf else longest)
@@ -89,18 +80,17 @@ class AdmissionQueue:
             raise
         if not turn.done():
             self._waiting.remove(turn)
-            raise Overloaded(self._refusal, bound=self.bound)
+            raise Overloaded(self.refusal, bound=self.bound)
 
     def resize(self, capacity: int) -> None:
         """Change the capacity; waiting callers enter first, and callers inside stay."""
-        self._capacity = capacity
+        self.capacity = capacity
         while self._waiting and self.inside < capacity:
             self.inside += 1
             self.leave()
 
     def leave(self) -> None:
-        """Leave, and admit the next caller."""
-        while self._waiting and self.inside <= self._capacity:
+        while self._waiting and self.inside <= self.capacity:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._record_turn()
@@ -112,19 +102,19 @@ class AdmissionQueue:
 
     def _is_hopeless(self, longest: float | None) -> bool:
         """Return whether one more caller would have to wait too long."""
-        if not self._foresees or longest is None or len(self._waiting) < self._capacity:
+        if not self.foresees or longest is None or len(self._waiting) < self.capacity:
             return False
         # Callers that entered together leave together: there may be no turn for a while.
-        gap = (self._clock() - self._since) / self._capacity
-        pace = max(self._pace, gap) if self._turns >= self._capacity else gap / self._capacity
-        return (len(self._waiting) + 1) * pace > longest * self._foresees
+        gap = (self.clock() - self._since) / self.capacity
+        pace = max(self._pace, gap) if self._turns >= self.capacity else gap / self.capacity
+        return (len(self._waiting) + 1) * pace > longest * self.foresees
 
     def _record_turn(self) -> None:
-        now = self._clock()
+        now = self.clock()
         took = now - self._since
         if self._has_turned or took > self._pace:  # the first turn of a queue may come early
             self._turns += 1
-            self._pace += (took - self._pace) * max(_WEIGHT / self._capacity, 1 / self._turns)
+            self._pace += (took - self._pace) * max(_WEIGHT / self.capacity, 1 / self._turns)
         self._since, self._has_turned = now, True
 
     async def drain(self) -> None:

@@ -65,7 +65,6 @@ class KeyedLock:
         self._lines: dict[Hashable, _Waiters] = {}
 
     def __len__(self) -> int:
-        """Return the number of keys that are locked."""
         return len(self._lines)
 
     @asynccontextmanager

@@ -122,7 +122,6 @@ class _Slices:
         self.parts: list[bytes] = []
 
     def add(self, value: Any) -> None:
-        """Add the JSON of a value."""
         size, kind = _weigh(value), type(value)
         if size <= _SLICE:
             self.parts.append(self._dump(value, size))

@@ -119,10 +119,7 @@ class Blocking:
         return self._lanes[name]
 
     def blocking_lane(self, name: str) -> Lane:
-        """Return the lane of that name for blocking work: as many at a time as it may have threads.
-
-        It has its own threads: blocked ones do not delay other lanes.
-        """
+        """Return the lane of that name, which has its own threads: blocked ones delay no other."""
         if name not in self._lanes:
             pool = ThreadPool(f"{_NAME}-{name}", self._max_pool_size)
             self._lanes[name] = Lane(name, self._max_pool_size, QUEUE, pool, self._longest)
@@ -195,7 +192,6 @@ class ThreadPool:
 
     @property
     def size(self) -> int:
-        """The number of threads."""
         return self._threads
 
     def submit(self, job: Job) -> None:

@@ -55,15 +55,12 @@ class LruDict(Generic[K, V]):
         return self.pop_oldest() if len(self._entries) > self.size else None
 
     def pop(self, key: K) -> None:
-        """Remove a value if it is stored."""
         self._entries.pop(key, None)
 
     def pop_oldest(self) -> tuple[K, V]:
-        """Remove and return the least recently used entry."""
         return self._entries.popitem(last=False)
 
     def clear(self) -> None:
-        """Remove everything."""
         self._entries.clear()
 
     def __len__(self) -> int:
@@ -193,5 +190,4 @@ class LoadingCache(Generic[K, V]):
 
 
 async def close_all(*caches: LoadingCache[Any, Any]) -> None:
-    """Close several caches at the same time."""
     await asyncio.gather(*(cache.close() for cache in caches))

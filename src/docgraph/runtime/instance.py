@@ -63,7 +63,6 @@ class Instance:
         return replace(self, worker=number)
 
     def open_generations(self) -> Generations:
-        """Open the shared generations for this process."""
         return Generations(self.directory / "generations")
 
     def open_counters(self, seconds: float, table: str = LOGINS) -> WindowCounters:
@@ -83,7 +82,6 @@ class Instance:
 
     @property
     def metrics_directory(self) -> Path:
-        """The directory of the metrics that the workers share."""
         return self.directory / "metrics"
 
 

@@ -17,6 +17,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cache
 from math import inf
 from pathlib import Path
@@ -71,7 +72,6 @@ class MemoryKeeper:
         self._size: int | None = None  # of the process, after the last release
 
     async def run(self) -> None:
-        """Check in an endless loop."""
         while True:
             self.collect_excess()
             await self.release()
@@ -137,7 +137,6 @@ def _find_glibc() -> ctypes.CDLL | None:
 
 
 def read_resident() -> int:
-    """Return the resident memory of this process in bytes."""
     return int(_read(_STATM).split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
@@ -212,6 +211,7 @@ class _Waiter(NamedTuple):
     size: int
 
 
+@dataclass(eq=False)
 class AnswerBudget:
     """The memory for the large answers of one process: `most` bytes.
 
@@ -225,24 +225,19 @@ class AnswerBudget:
     order, requests that hold memory first.
     """
 
-    def __init__(
-        self,
-        most: int = _MAX_BYTES,
-        measure: Callable[[], int | None] = lambda: None,
-        clock: Callable[[], float] = time.monotonic,
-        *,
-        is_fixed: bool = False,
-    ) -> None:
-        self._most = most
-        self._measure = measure
-        self._clock = clock
-        self._is_fixed = is_fixed
-        self._size: float = most
-        self._room: float = inf  # that the process has left for answers
-        self._holders: dict[AnswerShare, None] = {}  # the oldest first
-        self._waiting: deque[_Waiter] = deque()
+    most: int = _MAX_BYTES
+    measure: Callable[[], int | None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+    _: KW_ONLY
+    is_fixed: bool = False
+    held: int = 0
+    _room: float = inf  # that the process has left for answers
+    _holders: dict[AnswerShare, None] = field(default_factory=dict)  # the oldest first
+    _waiting: deque[_Waiter] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._size: float = self.most
         self._share = LoopShare(_TURN_BYTES)
-        self.held = 0
 
     def open(self) -> AnswerShare:
         """Return the share of a request, which holds nothing yet."""
@@ -275,11 +270,11 @@ class AnswerBudget:
 
     async def _await_turn(self, waiter: _Waiter, longest: float) -> None:
         """Wait, and measure now and then: memory also becomes free, or short, by itself."""
-        began = self._clock()
+        began = self.clock()
         while not waiter.turn.done():
             is_hopeless = waiter.size > self._room + self.held - waiter.share.size
             most = min(longest, _HOPELESS_SECONDS) if is_hopeless else longest
-            left = began + most - self._clock()
+            left = began + most - self.clock()
             await asyncio.wait((waiter.turn,), timeout=max(0.0, min(left, _MEASURE_INTERVAL)))
             if left <= 0:
                 return
@@ -326,10 +321,10 @@ class AnswerBudget:
     def _update_size(self) -> None:
         """Measure again: a limit may be set while the process runs."""
         with suppress(OSError, MemoryError):  # no descriptor is free: the last size stays
-            room = self._measure()
+            room = self.measure()
             self._room = inf if room is None else room - _SPARE
-            if not self._is_fixed:
-                self._size = min(self._most, max(0, self._room + self.held) // _PART)
+            if not self.is_fixed:
+                self._size = min(self.most, max(0, self._room + self.held) // _PART)
 
 
 class AnswerShare:
@@ -344,10 +339,7 @@ class AnswerShare:
     async def acquire(
         self, size: int, longest: float | None, on_wait: Callable[[], None] = keep_place
     ) -> None:
-        """Hold so many bytes more, after a wait of at most `longest` seconds.
-
-        `on_wait` is called before a wait.
-        """
+        """Hold so many bytes more, after a wait of at most `longest` seconds and `on_wait`."""
         await self._budget.acquire(self, size, longest, on_wait)
 
     def shrink(self, size: int) -> None:

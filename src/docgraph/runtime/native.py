@@ -37,27 +37,21 @@ class NativeBatch(Protocol):
 
     def slice(self, index: int) -> memoryview:
         """Return one document, encoded."""
-        ...
 
     def documents(self) -> list[bytes]:
         """Return a copy of each document, encoded."""
-        ...
 
     def cut(self, size: int) -> list[tuple[int, int]]:
         """Return the positions that divide the documents into parts of at least `size` bytes."""
-        ...
 
     def part(self, start: int, stop: int) -> NativeBatch:
         """Return the documents from `start` up to `stop`, without copies."""
-        ...
 
     def pick(self, indexes: Sequence[int]) -> NativeBatch:
         """Return the documents with these positions, in this order, without copies."""
-        ...
 
     def values(self, path: Sequence[str], decode: Decode) -> list[Any]:
         """Return the value of the path in each document, decoded together; missing is None."""
-        ...
 
 
 NativeDocuments = NativeBatch | Sequence[bytes]
@@ -70,7 +64,6 @@ class NativeProgram(Protocol):
         self, documents: NativeDocuments, columns: Columns = (), max_bytes: int | None = None
     ) -> bytes:
         """Return one JSON array; `columns` has a list of JSON texts for each slot."""
-        ...
 
     def render_lists(
         self,
@@ -80,13 +73,11 @@ class NativeProgram(Protocol):
         max_bytes: int | None = None,
     ) -> list[bytes]:
         """Return several JSON arrays: each has the documents from the end of the previous one."""
-        ...
 
     def render_each(
         self, documents: NativeDocuments, columns: Columns = (), max_bytes: int | None = None
     ) -> list[bytes]:
         """Return one JSON text for each document."""
-        ...
 
 
 class NativeLane(NamedTuple):

@@ -14,7 +14,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from math import ceil, inf
 from time import monotonic, time
 from typing import Final, Protocol
@@ -40,7 +40,6 @@ class EndableClient(Protocol):
     @property
     def ending(self) -> CloseReason | None:
         """The reason why the client was ended; None while it is open."""
-        ...
 
     def end(self, ending: CloseReason) -> None:
         """End the client, and send it the reason."""
@@ -71,13 +70,11 @@ class _Expiries:
         self._next: float = inf
 
     def add(self, session: Session, second: int) -> None:
-        """Add a session that is due in that second."""
         session.expiry_due = second
         self._sessions.setdefault(second, set()).add(session)
         self._next = min(self._next, second)
 
     def remove(self, session: Session) -> None:
-        """Remove a session, if it is there."""
         second = session.expiry_due
         if second is not None and second in self._sessions:
             self._sessions[second].discard(session)
@@ -85,7 +82,6 @@ class _Expiries:
                 del self._sessions[second]
 
     def pop(self, now: float) -> list[Session]:
-        """Remove the sessions that are due, and return them."""
         if now < self._next:
             return []
         seconds = [second for second in self._sessions if second <= now]
@@ -97,24 +93,20 @@ class _Expiries:
 Announced = tuple[int, ...]
 
 
+@dataclass(eq=False)
 class Reauthorizer:
     """The sessions of this process."""
 
-    def __init__(
-        self,
-        generations: Generations,
-        interval: float,
-        *,
-        concerning: Sequence[Generation] = CONCERNING,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self.sessions: set[Session] = set()
-        self._expiries = _Expiries()
-        self._wall: Callable[[], float] = time
-        self._generations = generations
-        self._concerning = concerning
-        self._interval = interval
-        self._clock = clock
+    _generations: Generations
+    _interval: float
+    _: KW_ONLY
+    concerning: Sequence[Generation] = CONCERNING
+    clock: Callable[[], float] = monotonic
+    _wall: Callable[[], float] = time
+    sessions: set[Session] = field(default_factory=set)
+    _expiries: _Expiries = field(default_factory=_Expiries)
+
+    def __post_init__(self) -> None:
         self._announced = self.read_announced()
 
     def add(self, session: Session, since: Announced) -> None:
@@ -126,7 +118,6 @@ class Reauthorizer:
             self._expiries.add(session, ceil(session.expires_at))
 
     def remove(self, session: Session) -> None:
-        """Remove a session that has ended."""
         self.sessions.discard(session)
         self._expiries.remove(session)
 
@@ -139,7 +130,7 @@ class Reauthorizer:
     async def reauthorize_due(self) -> None:
         """Authorize the sessions that are due; all of them after an announcement."""
         announced = self.read_announced()
-        oldest = self._clock() - self._interval
+        oldest = self.clock() - self._interval
         due = [
             session
             for session in self.sessions
@@ -173,7 +164,7 @@ class Reauthorizer:
                         group.create_task(self._reauthorize(session))
 
     async def _reauthorize(self, session: Session) -> None:
-        session.authorized_at = self._clock()
+        session.authorized_at = self.clock()
         try:
             ending = await session.find_ending(session.authorized_at, self._interval)
         except Exception as error:  # a session that cannot be authorized gets no more events
@@ -184,14 +175,11 @@ class Reauthorizer:
 
     def read_announced(self) -> Announced:
         """Return a value that differs after each announcement."""
-        return tuple(map(self._generations.read, self._concerning))
+        return tuple(map(self._generations.read, self.concerning))
 
 
 class StreamLimits:
-    """Limits of open streams per user and address: a slot is held while a stream is open.
-
-    `what` names the streams in messages.
-    """
+    """Limits of open streams per user and address; `what` names the streams in messages."""
 
     def __init__(self, what: str, *, per_user: int, per_address: int) -> None:
         self._what = what

@@ -51,10 +51,7 @@ class Quota:
 
 
 class RateRequest(NamedTuple):
-    """One more request of a caller (`key`) under the quota with this number.
-
-    `further` are requests in addition to the one that was counted; they occupy no place.
-    """
+    """One more request of a caller under a quota; `further` ones occupy no place."""
 
     quota: int
     key: str
@@ -104,7 +101,6 @@ class _BucketTable:
 
     @staticmethod
     def measure(quota: Quota, workers: int, rows: int) -> int:
-        """Return the size of the table in bytes."""
         places = 0 if quota.places is None else rows * ROW_SLOTS * workers * _PLACE.size
         return rows * _ROW.size + places
 
@@ -143,7 +139,6 @@ class _BucketTable:
                 self._memory[places : places + self._counts.size] = bytes(self._counts.size)
 
     def is_still_of(self, slot: _BucketSlot) -> bool:
-        """Return whether the slot still belongs to its key."""
         offset = self._offset_of_row(slot.number) + slot.number % ROW_SLOTS * _TAG.size
         return bool(_TAG.unpack_from(self._memory, offset)[0] == slot.tag)
 
@@ -152,7 +147,6 @@ class _BucketTable:
         return sum(self.places_by_worker(number))
 
     def places_by_worker(self, number: int) -> tuple[int, ...]:
-        """Return the occupied places of each worker."""
         if self.quota.places is None:
             return ()
         return self._counts.unpack_from(self._memory, self._offset_of_places(number))
@@ -337,7 +331,6 @@ class WorkerLocks:
         return False
 
     def close(self) -> None:
-        """Release the lock of this worker."""
         for fd in (self._own, *self._others.values()):
             os.close(fd)
 

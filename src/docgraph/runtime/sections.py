@@ -46,7 +46,6 @@ class ProbeListener(Section, frozen=True):
 
     @property
     def is_on(self) -> bool:
-        """Whether there is such a listener."""
         return self.port is not None
 
 

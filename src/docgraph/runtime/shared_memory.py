@@ -289,7 +289,6 @@ class WindowCounters:
         return _estimate(slot, passed)
 
     def reset(self, key: str) -> None:
-        """Remove the hits of a key."""
         window, _ = self._find_window()
         hashed = self._hash_key(key)
         with self._file.locked():

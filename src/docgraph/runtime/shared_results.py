@@ -42,7 +42,6 @@ class SharedResults:
         self._clock = clock
 
     def read(self, key: bytes) -> ResultState:
-        """Return what is known about the key."""
         with self._file.locked():
             return self._choose(key)[1]
 
@@ -55,7 +54,6 @@ class SharedResults:
             return state
 
     def finish(self, key: bytes, state: ResultState, seconds: float) -> None:
-        """Store the state of the key for some time."""
         with self._file.locked():
             offset, _ = self._choose(key)
             self._write(offset, key, state, seconds)

@@ -31,10 +31,8 @@ class SharedSlots:
         return None
 
     def release(self, slot: int) -> None:
-        """Give a slot back."""
         self._own.discard(slot)
         fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, slot)
 
     def close(self) -> None:
-        """Give all slots back."""
         os.close(self._fd)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from docgraph.observe import emit
@@ -52,7 +53,6 @@ async def cancel_until_over(
 
 
 def is_being_cancelled() -> bool:
-    """Return whether the current task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -62,27 +62,21 @@ class Outage(Protocol):
 
     async def explains(self, error: BaseException) -> bool:
         """Return whether a reported outage caused that failure."""
-        ...
 
     async def over(self) -> None:
         """Wait until another attempt makes sense."""
 
 
+@dataclass(eq=False)
 class Tasks:
     """Runs named coroutines until `close`; also an asynchronous context manager."""
 
-    def __init__(
-        self,
-        *,
-        first_pause: float = FIRST_PAUSE,
-        longest_pause: float = LONGEST_PAUSE,
-        outage: Outage | None = None,
-    ) -> None:
-        self._outage = outage
-        self._first_pause = first_pause
-        self._longest_pause = longest_pause
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._is_closed = False
+    _: KW_ONLY
+    first_pause: float = FIRST_PAUSE
+    longest_pause: float = LONGEST_PAUSE
+    outage: Outage | None = None
+    _tasks: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _is_closed: bool = False
 
     def start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run `work()`, and again whenever it raises; the task ends when it returns.
@@ -126,7 +120,7 @@ class Tasks:
 
     async def _supervise(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         failures = 0
-        pauses = GrowingPauses(self._first_pause, self._longest_pause, least=0.5)
+        pauses = GrowingPauses(self.first_pause, self.longest_pause, least=0.5)
         while True:
             started = time.monotonic()
             try:
@@ -139,10 +133,10 @@ class Tasks:
                     if isinstance(error, Exception):
                         emit(BackgroundFailed(name, error, failures + 1))
                     raise
-                if self._outage is not None and await self._outage.explains(error):
-                    await self._outage.over()
+                if self.outage is not None and await self.outage.explains(error):
+                    await self.outage.over()
                     continue
-                if time.monotonic() - started > self._longest_pause:
+                if time.monotonic() - started > self.longest_pause:
                     failures = 0  # it worked for a good while: this failure is a new one
                     pauses.reset()
                 failures += 1

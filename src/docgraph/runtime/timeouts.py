@@ -94,7 +94,6 @@ class TimeoutWheel:
         return Timeout(self, moment)
 
     def add(self, watched: Timeout) -> None:
-        """Add a timeout."""
         self._watched.add(watched)
         if watched.until < self._looks_at:
             self._set_timer(watched.until)
@@ -119,7 +118,6 @@ class TimeoutWheel:
             self._looks_at = moment
 
     def close(self) -> None:
-        """Stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

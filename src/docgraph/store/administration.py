@@ -82,7 +82,6 @@ class Administration:
         await self._run(db, {"dropIndexes": collection, "index": name})
 
     async def drop_database(self, db: str) -> None:
-        """Drop the database with everything in it."""
         check_database(db)
         try:
             await self._run(db, {"dropDatabase": 1})

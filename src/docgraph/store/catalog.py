@@ -61,10 +61,7 @@ class Catalog:
     async def find_collection(
         self, db: str, collection: str, deadline: Deadline, *, fresh: bool = False
     ) -> FoundCollection | None:
-        """Return the collection or view with this name; None if it does not exist.
-
-        `fresh` bypasses the cache.
-        """
+        """Return the collection or view with this name, or None; `fresh` bypasses the cache."""
         generation = self._generations.read("collections")
         if generation != self._generation:
             self._known.clear()

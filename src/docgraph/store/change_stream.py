@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any
 
@@ -30,7 +31,6 @@ _AWAIT_MS = 1000  # the database waits this long for an event before it returns 
 
 
 def decode_token(event: RawEvent) -> Mapping[str, Any]:
-    """Return the resume token of an event."""
     return bson.decode(event["_id"].raw)
 
 
@@ -86,10 +86,7 @@ class ChangeEvents:
         return bson.decode(token.raw) if isinstance(token, RawBSONDocument) else token
 
     async def open(self) -> None:
-        """Open the stream, so that no later event is missed.
-
-        If the database is known to be away, this fails without waiting.
-        """
+        """Open the stream, so that no later event is missed; fail if the database is away."""
         if self._stream is None:
             if self._prepare is not None:
                 await self._prepare()
@@ -103,10 +100,7 @@ class ChangeEvents:
         return None if event is None else decode_event(event.raw, self._decoding, self._db)
 
     async def try_next_raw(self) -> RawBSONDocument | None:
-        """Return the next event as the database sent it, or None.
-
-        While the driver has events of a batch, this does not suspend the task.
-        """
+        """Return the next event as it was sent, or None; those of a batch without suspending."""
         await self.open()
         assert self._stream is not None  # noqa: S101 - it is open
         with translated():
@@ -124,7 +118,6 @@ class ChangeEvents:
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """Close the cursor."""
         if self._stream is not None:
             with translated():
                 await self._stream.close()
@@ -142,6 +135,7 @@ _PAUSE = 0.2  # seconds before a stream that ended is opened again
 ResumeToken = Mapping[str, Any]
 
 
+@dataclass(eq=False)
 class Follower:
     """Opens a stream, catches up with earlier changes, and handles its events, repeatedly.
 
@@ -154,18 +148,12 @@ class Follower:
     it.
     """
 
-    def __init__(
-        self,
-        open_stream: Callable[[ResumeToken | None], ChangeEvents],
-        *,
-        catch_up: Callable[[], Awaitable[None]],
-        take: Callable[[Document], Awaitable[None]],
-    ) -> None:
-        self._open_stream = open_stream
-        self._catch_up = catch_up
-        self._take = take
-        self._resume: ResumeToken | None = None
-        self._opened = asyncio.Event()
+    _open_stream: Callable[[ResumeToken | None], ChangeEvents]
+    _: KW_ONLY
+    catch_up: Callable[[], Awaitable[None]]
+    take: Callable[[Document], Awaitable[None]]
+    _resume: ResumeToken | None = None
+    _opened: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def is_open(self) -> bool:
@@ -193,11 +181,11 @@ class Follower:
 
     async def _follow(self) -> None:
         async with self._open_stream(self._resume) as events:
-            await self._catch_up()
+            await self.catch_up()
             self._opened.set()
             try:
                 async for event in events:
-                    await self._take(event)
+                    await self.take(event)
                     self._resume = events.resume_token
             finally:
                 self._opened.clear()

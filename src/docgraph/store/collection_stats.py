@@ -81,7 +81,6 @@ class CollectionStats:
         return await _load_or_none(lambda: self._counts.get((db, collection), self._load_count))
 
     async def indexes(self, db: str, collection: str) -> tuple[Index, ...] | None:
-        """Return the indexes of the collection."""
         cached = self._indexes.peek((db, collection))
         if cached is not None:  # as nearly always
             return cached
@@ -160,7 +159,6 @@ class CollectionStats:
         return None
 
     def forget(self) -> None:
-        """Clear the cache."""
         self._counts.clear()
         self._indexes.clear()
         self._collations.clear()

@@ -35,7 +35,6 @@ class Want:
 
     @property
     def length(self) -> int:
-        """The number of keys."""
         return len(self.equal) + len(self.sort) + len(self.ranges)
 
     def arrange(self) -> Iterator[IndexKeys]:

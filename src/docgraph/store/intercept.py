@@ -62,7 +62,6 @@ class Interceptors:
     def before_read(
         self, exchange: Exchange | None, resource: Resource, read: Read
     ) -> Awaitable[Read]:
-        """Return the read after the interceptors."""
         return _run(DataPoint.BEFORE_READ, self._before_read, exchange, resource, read)
 
     def before_portion(
@@ -86,13 +85,11 @@ class Interceptors:
     def after_read(
         self, exchange: Exchange | None, resource: Resource, documents: list[Document]
     ) -> Awaitable[list[Document]]:
-        """Return the documents after the interceptors."""
         return _run(DataPoint.AFTER_READ, self._after_read, exchange, resource, documents)
 
     def before_write(
         self, exchange: Exchange | None, resource: Resource, write: Write
     ) -> Awaitable[Write]:
-        """Return the write after the interceptors."""
         return _run(DataPoint.BEFORE_WRITE, self._before_write, exchange, resource, write)
 
     async def after_write(

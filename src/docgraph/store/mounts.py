@@ -162,7 +162,6 @@ def _classify_in_collection(db: str, collection: str, name: str) -> Resource:
 
 
 def split_mount(mount: MongoMount) -> SplitMount:
-    """Return the two paths of a mount as segments."""
     where = parse_path(mount.where.encode())
     is_template = _VARIABLE.search(mount.where + mount.what) is not None
     if is_template and where[-1:] == ("*",):

@@ -56,7 +56,6 @@ class Execution:
     milliseconds: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the statistics, ready for JSON."""
         return {
             "indexes": list(self.plan.indexes),
             "scan": self.plan.is_scan,

@@ -108,7 +108,7 @@ class StoreReads:
         order_stats = None if hidden else stats
         send: Callable[[Order, Take | None], Awaitable[list[Document]]]
         if parts.behind:
-            query = FencedFind(place, parts, projection, (skip, limit), comment)
+            query = FencedFind(place, parts, projection or {}, skip, limit, comment)
             send = partial(query.run, fetch, order_stats if complete else None)
         else:
 
@@ -188,7 +188,6 @@ class StoreReads:
         consistency: Consistency | None = None,
         transaction: Transaction | None = None,
     ) -> Document | None:
-        """Return the first matching document, or None."""
         documents = await self.find(
             db,
             collection,

@@ -232,10 +232,7 @@ def open_store(  # noqa: PLR0913 - what differs between processes
 
 
 class ClientProvider(Provider):
-    """Provides the driver's client to plugins that request `mclient`.
-
-    Their use of it passes neither the checks nor the guards of the store.
-    """
+    """Provides the driver's client to plugins: without the checks and guards of the store."""
 
     name: ClassVar[str] = "mclientProvider"
     description: ClassVar[str] = "the client of the MongoDB driver, for plugins"
@@ -245,7 +242,6 @@ class ClientProvider(Provider):
         self._store = store
 
     def get(self) -> DriverClient:
-        """Return the client that the store itself uses."""
         return self._store.client
 
 
@@ -272,7 +268,6 @@ class DatabaseClock:
         self._read_at = 0.0
 
     def __call__(self) -> float:
-        """Return the current time."""
         return self._measure() + self._offset
 
     @property

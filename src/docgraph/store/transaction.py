@@ -173,10 +173,7 @@ async def fetch_in(
     deadline: Deadline,
     take: Take | None = None,
 ) -> list[Document]:
-    """Return the documents of `find` or `aggregate` in the transaction; of one batch only.
-
-    If `take` is given, it receives them, and none are returned.
-    """
+    """Return the documents of one batch, read in the transaction; none if `take` gets them."""
     seconds = commands.limit(command, deadline)
     database, session = commands.client.get_database(db), transaction.session
 

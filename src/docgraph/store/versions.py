@@ -19,7 +19,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from docgraph.exchange.data import Document, Resource, ResourceType, Write, WriteKind
@@ -65,13 +65,13 @@ class Spread:
     late: Sequence[Served]
 
 
+@dataclass(frozen=True)
 class Versions:
     """The versions of one collection."""
 
-    def __init__(self, store: Store, db: str, collection: str) -> None:
-        self._store = store
-        self._db = db
-        self._collection = collection
+    _store: Store
+    _db: str
+    _collection: str
 
     async def announce(self) -> None:
         """Increment the version after a write. A failure is logged: the write itself is done."""
@@ -117,10 +117,7 @@ class Versions:
         clock: Callable[[], float] = elapsed,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> Spread:
-        """Wait until every running instance serves the current version; `PATIENCE` at most.
-
-        It does not wait for an instance that ends.
-        """
+        """Wait until every running instance serves the current version; for `PATIENCE` at most."""
         wanted = await self.read()
         served = await self.find_served()
         running = {instance.instance for instance in served}
@@ -136,7 +133,6 @@ class Versions:
         )
 
     async def record(self, instance: Instance, version: int) -> None:
-        """Record that the instance serves that version now."""
         mine = {
             "instance": instance.id,
             "host": {"$literal": socket.gethostname()},
@@ -162,6 +158,7 @@ class Versions:
         )
 
 
+@dataclass(eq=False)
 class VersionFollower:
     """Loads changes by polling, and records the version that this instance serves.
 
@@ -169,26 +166,16 @@ class VersionFollower:
     for an instance without a record.
     """
 
-    def __init__(
-        self,
-        name: str,
-        store: Store,
-        versions: Versions,
-        instance: Instance,
-        *,
-        take: Callable[[], Awaitable[None]],
-        is_recorded: bool = True,
-    ) -> None:
-        self._name = name
-        self._store = store
-        self._versions = versions
-        self._instance = instance
-        self._take = take
-        self._is_recorded = is_recorded
-        self._served: int | None = None
-        self._noted: float | None = None
-        self._is_known = False  # others may have read the record of this instance
-        self._failing: set[str] = set()
+    _name: str
+    _store: Store
+    _versions: Versions
+    _instance: Instance
+    take: Callable[[], Awaitable[None]] = field(kw_only=True)
+    is_recorded: bool = field(default=True, kw_only=True)
+    _served: int | None = None
+    _noted: float | None = None
+    _is_known: bool = False  # others may have read the record of this instance
+    _failing: set[str] = field(default_factory=set)
 
     async def run(self) -> None:
         """Follow the version for as long as the process lives; one worker does it for its instance.
@@ -206,7 +193,7 @@ class VersionFollower:
         """Load a new version, if there is one; record what is served if that is due."""
         await self._try("look", self._follow)
         is_due = self._noted is None or elapsed() - self._noted >= _RECORD_EVERY
-        if self._served is not None and self._is_recorded and is_due:
+        if self._served is not None and self.is_recorded and is_due:
             await self._try("note", self._record)
 
     async def close(self) -> None:
@@ -218,7 +205,7 @@ class VersionFollower:
     async def _follow(self) -> None:
         version = await self._versions.read()
         if version != self._served:
-            await self._take()
+            await self.take()
             self._served, self._noted = version, None
 
     async def _record(self) -> None:

@@ -12,6 +12,7 @@ keeps the definition that it was opened with, so its first documents decide abou
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import InitVar, dataclass, field
 from typing import Any, Final, NamedTuple
 
 from docgraph.exchange.data import CollectionName, Consistency, Document
@@ -184,25 +185,21 @@ def find_suspects(rows: Rows | None, places: Iterable[CollectionName]) -> list[C
     ]
 
 
+@dataclass(eq=False)
 class ViewCheck:
     """The check of one read: `begin` before it, `confirm` before its result is used."""
 
-    def __init__(
-        self,
-        views: Views,
-        rows: Rows,
-        suspects: list[CollectionName],
-        deadline: Deadline,
-        consistency: Consistency | None = None,
-        comment: Any = None,
-    ) -> None:
-        self._views = views
+    _views: Views
+    rows: InitVar[Rows]
+    _suspects: list[CollectionName]
+    _deadline: Deadline
+    _consistency: Consistency | None = None
+    _comment: Any = None
+    _known: DefinitionsByName = field(default_factory=dict)
+
+    def __post_init__(self, rows: Rows) -> None:
         self._filtered = frozenset(name for name, row in rows.items() if row)
-        self._suspects = suspects
-        self._deadline = deadline
-        self._preference = None if consistency is None else consistency.preference
-        self._comment = comment
-        self._known: DefinitionsByName = {}
+        self._preference = None if self._consistency is None else self._consistency.preference
 
     async def begin(self) -> None:
         """Raise `ViewRefused` by the definitions of a moment ago, unless the current ones allow."""
@@ -210,7 +207,6 @@ class ViewCheck:
             self._reject(await self.find_refused())
 
     async def find_refused(self, load: _Load | None = None) -> RefusedView | None:
-        """Return the view that is refused, or None."""
         try:
             self._known = await self._trace(load or self._load)
         except _PASSING:

@@ -106,7 +106,6 @@ async def execute(
     deadline: Deadline,
     majority: bool,
 ) -> WriteResult:
-    """Run the write and return its result."""
     seconds = commands.budget(deadline)
 
     async def run() -> WriteResult:

@@ -7,8 +7,8 @@ supplied value is adapted: a value of a caller can never become an operator (NoS
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from docgraph.variables.errors import Flaw, MissingKey, NotBound
@@ -41,7 +41,6 @@ class Vocabulary:
 
     @property
     def operators(self) -> frozenset[str]:
-        """All operators."""
         return frozenset({self.argument, self.optional, self.foreign_key} - {""})
 
 
@@ -70,14 +69,48 @@ class Position:
     differs from the usual one, and `optional` compiles an optional part, where one is allowed.
     """
 
-    literal: Callable[[Compilation, Any, PartPath, Position], Render]
+    literal: Callable[[TemplatePart], Render]
     adapt: Callable[[Any], Any]
     adapt_stored: Callable[[Any], Any] | None = None
     adapt_key: Callable[[Any], Any] | None = None
     absent: Any = NOTHING
     closed: str = ""
     choices: Position | None = None
-    optional: Callable[[Compilation, Any, PartPath, Position], Render] | None = None
+    optional: Callable[[TemplatePart], Render] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TemplatePart:
+    """A part of a template: its value, its location, and the position that it is compiled in."""
+
+    compilation: Compilation
+    value: Any
+    where: PartPath
+    position: Position
+
+    def at(self, step: str | int, value: Any) -> TemplatePart:
+        """Return the part below this one."""
+        return replace(self, value=value, where=(*self.where, step))
+
+    def build(self, step: str | int, value: Any, position: Position) -> Render:
+        """Compile the part below this one."""
+        return self.compilation.build(value, (*self.where, step), position)
+
+    def build_members(self, position: Position) -> dict[str, Render]:
+        """Compile the members of an object."""
+        return {key: self.build(key, member, position) for key, member in self.value.items()}
+
+    def build_elements(self, position: Position) -> list[Render]:
+        """Compile the elements of an array."""
+        return [self.build(step, element, position) for step, element in enumerate(self.value)]
+
+    def flaw(self, what: str, hint: str | None = None) -> Render:
+        """Record a mistake and continue, so that all of them are found."""
+        return self.compilation.flaw(self.where, what, hint)
+
+    def misfit(self, wanted: str) -> Render:
+        """Record that the value is of another kind."""
+        return self.flaw(f"must be {wanted}, not {describe(self.value)}")
 
 
 def render_place(place: PartPath) -> str:
@@ -101,7 +134,6 @@ class Placeholder:
 
     @property
     def where(self) -> str:
-        """Its location as text."""
         return render_place(self.place)
 
 
@@ -154,7 +186,7 @@ class Compilation:
             used = self.vocabulary.operators & value.keys()
             if used:
                 return self._operator(used, value, where, position)
-        return position.literal(self, value, where, position)
+        return position.literal(TemplatePart(self, value, where, position))
 
     def reference(
         self, name: Any, where: PartPath, *, is_required: bool = False
@@ -187,7 +219,7 @@ class Compilation:
         if len(value) != 1:
             return self.flaw(place, f"{operator} must be the only key of its object")
         if is_optional and position.optional is not None:
-            return position.optional(self, value[operator], place, position)
+            return position.optional(TemplatePart(self, value[operator], place, position))
         if position.closed:
             return self.flaw(place, position.closed)
         if operator == self.vocabulary.argument:
@@ -262,10 +294,14 @@ def describe(value: Any) -> str:
     )
 
 
+def unless_constant(source: Any, parts: Iterable[Render], render: Render) -> Render:
+    """Return the closure, or the source itself if all parts in it are constants."""
+    is_constant = all(isinstance(part, ConstantTemplate) for part in parts)
+    return ConstantTemplate(source) if is_constant else render
+
+
 def combine_document(source: Any, parts: Mapping[str, Render]) -> Render:
     """Return a document of rendered parts; NOTHING in one of them makes it NOTHING."""
-    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
-        return ConstantTemplate(source)
     items = tuple(parts.items())
 
     def render(scope: Scope) -> Any:
@@ -277,41 +313,37 @@ def combine_document(source: Any, parts: Mapping[str, Render]) -> Render:
             document[key] = value
         return document
 
-    return render
+    return unless_constant(source, parts.values(), render)
 
 
 def combine_list(source: Any, parts: list[Render]) -> Render:
     """Return a list of rendered parts; NOTHING in one of them makes it NOTHING."""
-    if all(isinstance(part, ConstantTemplate) for part in parts):
-        return ConstantTemplate(source)
 
     def render(scope: Scope) -> Any:
         values = [part(scope) for part in parts]
         return NOTHING if any(value is NOTHING for value in values) else values
 
-    return render
-
-
-Branch = Callable[[Any, PartPath], Render]
+    return unless_constant(source, parts, render)
 
 
 def build_optional(
-    compilation: Compilation, value: Any, where: PartPath, noun: str, build: Branch, empty: type
+    part: TemplatePart, noun: str, build: Callable[[int, Any], Render], empty: type
 ) -> Render:
     """Return the closure of an optional part; `empty` creates the value of an omitted part.
 
     `$ifarg`, in pipelines and in filters, is `[<name> | [<names>], <part>, <else>?]`: the part if
     all names have a value, otherwise the other one (decision 9). An explicit null is a value.
     """
+    value = part.value
     if not isinstance(value, list) or len(value) not in (2, 3):
-        return compilation.flaw(where, f"must be [name or names, {noun}] or [names, {noun}, else]")
-    names = _list_names(value)
+        return part.flaw(f"must be [name or names, {noun}] or [names, {noun}, else]")
+    names, place = _list_names(value), (*part.where, 0)
     if not names:
-        return compilation.flaw((*where, 0), "must name one argument or more")
-    named = [compilation.reference(name, (*where, 0)) for name in names]
+        return part.at(0, names).flaw("must name one argument or more")
+    named = [part.compilation.reference(name, place) for name in names]
     references: list[VariableName] = [reference for reference in named if reference is not None]
-    compilation.options.update({reference.name: reference for reference in references})
-    branches = [build(value[i], (*where, i)) for i in range(1, len(value))]
+    part.compilation.options.update({reference.name: reference for reference in references})
+    branches = [build(step, value[step]) for step in range(1, len(value))]
 
     def render(scope: Scope) -> Any:
         if all(scope.is_bound(reference) for reference in references):

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from docgraph.variables.compilation import (
-    Compilation,
     ConstantTemplate,
-    PartPath,
     Position,
     Render,
+    TemplatePart,
     combine_document,
     combine_list,
     describe,
+    unless_constant,
 )
 from docgraph.variables.errors import UnusableValue
 from docgraph.variables.resolvers import Scope
@@ -38,18 +38,13 @@ def read_value(value: Any) -> Any:
     return value
 
 
-def build_parts(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
+def build_parts(part: TemplatePart) -> Render:
     """Compile documents and lists part by part, everything else unchanged."""
-    if isinstance(value, Mapping):
-        parts = {k: compilation.build(v, (*where, k), position) for k, v in value.items()}
-        return combine_document(value, parts)
-    if isinstance(value, list):
-        return combine_list(
-            value, [compilation.build(v, (*where, i), position) for i, v in enumerate(value)]
-        )
-    return ConstantTemplate(value)
+    if isinstance(part.value, Mapping):
+        return combine_document(part.value, part.build_members(part.position))
+    if isinstance(part.value, list):
+        return combine_list(part.value, part.build_elements(part.position))
+    return ConstantTemplate(part.value)
 
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
@@ -103,44 +98,37 @@ def _read_sort(value: Any) -> dict[str, int] | None:
     return {key: item for key, item in directions.items() if item is not None}
 
 
-def _build_direction(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
+def _build_direction(part: TemplatePart) -> Render:
+    value = part.value
     if isinstance(value, Mapping):
         is_direction = list(value) == ["$meta"]  # {"$meta": "textScore"}
     else:
         is_direction = not isinstance(value, bool) and value in (1, -1)
     if not is_direction:
-        return compilation.flaw(where, 'a sort direction must be 1, -1 or {"$meta": "textScore"}')
+        return part.flaw('a sort direction must be 1, -1 or {"$meta": "textScore"}')
     return ConstantTemplate(value)
 
 
-def _build_sort_by(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    build = _build_sort if isinstance(value, Mapping) else _build_direction
-    return build(compilation, value, where, position)
-
-
-def _build_sort(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
+def _build_sort(part: TemplatePart) -> Render:
+    value = part.value
     if not isinstance(value, Mapping):
-        return compilation.flaw(where, f"must be an object, not {describe(value)}")
+        return part.misfit("an object")
     for path in value:
         if path != _NATURAL and (path[:1] == "$" or not all(path.split("."))):
-            compilation.flaw((*where, path), f"{path!r} is not the path of a field")
-    parts = {k: compilation.build(v, (*where, k), _DIRECTION) for k, v in value.items()}
+            part.at(path, None).flaw(f"{path!r} is not the path of a field")
+    parts = part.build_members(_DIRECTION)
     if value and _NATURAL not in value:  # which only a find can have
-        compilation.open_stages[where] = {"$sort": value}
-    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
-        return ConstantTemplate(value)
+        part.compilation.open_stages[part.where] = {"$sort": value}
 
     def render(scope: Scope) -> dict[str, Any]:
-        directions = {key: part(scope) for key, part in parts.items()}
+        directions = {key: direction(scope) for key, direction in parts.items()}
         return {key: item for key, item in directions.items() if item is not None}
 
-    return render
+    return unless_constant(value, parts.values(), render)
+
+
+def _build_sort_by(part: TemplatePart) -> Render:
+    return (_build_sort if isinstance(part.value, Mapping) else _build_direction)(part)
 
 
 _DIRECTION = Position(_build_direction, _read_direction, absent=None)
@@ -174,17 +162,15 @@ def _drop_missing(value: Any) -> Any:
     return value.value if isinstance(value, _Absent) else value
 
 
-def _build(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
-    rendered = _build_part(compilation, value, where, position)
+def _build(part: TemplatePart) -> Render:
+    rendered = _build_part(part)
     if isinstance(rendered, ConstantTemplate):
         return rendered
     return lambda scope: _drop_missing(rendered(scope))
 
 
-def _build_condition(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    rendered = _build_part(compilation, value, where, position)
+def _build_condition(part: TemplatePart) -> Render:
+    rendered = _build_part(part)
     if isinstance(rendered, ConstantTemplate):
         return rendered
 
@@ -195,36 +181,32 @@ def _build_condition(
     return render
 
 
-def _build_part(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
+def _build_part(part: TemplatePart) -> Render:
     """Return the closure of a part that may render to `_Absent` or `_DENIED`."""
+    value = part.value
     if isinstance(value, list):
-        return _combine(value, {i: _part(compilation, v, (*where, i)) for i, v in enumerate(value)})
+        return _combine(value, dict(enumerate(part.build_elements(_PART))))
     if not isinstance(value, Mapping):
         return ConstantTemplate(value)
     if len(value) == 1 and (operator := next(iter(value))).startswith("$"):
-        return _build_operator(compilation, operator, value[operator], (*where, operator))
-    return _combine(value, {k: _part(compilation, v, (*where, k)) for k, v in value.items()})
+        return _build_operator(operator, part.at(operator, value[operator]))
+    return _combine(value, part.build_members(_PART))
 
 
-def _part(compilation: Compilation, value: Any, where: PartPath) -> Render:
-    return compilation.build(value, where, _PART)
-
-
-def _build_operator(compilation: Compilation, operator: str, value: Any, where: PartPath) -> Render:
-    compilation.see_operator(operator, "expression", where)
+def _build_operator(operator: str, part: TemplatePart) -> Render:
+    compilation, value = part.compilation, part.value
+    compilation.see_operator(operator, "expression", part.where)
     if operator in _SHAPED:
-        compilation.open_stages[where] = {operator: value}
+        compilation.open_stages[part.where] = {operator: value}
     if operator in ("$literal", "$meta"):
         # `$meta` returns what the server knows about a document, including the entry of an index.
         plain = PLAIN if operator == "$literal" else LITERAL
-        return _wrap(operator, compilation.build(value, where, plain))
+        return _wrap(operator, compilation.build(value, part.where, plain))
     if operator in _NAMING_FIELDS:
-        _check_field(compilation, value, where)
+        _check_field(part)
     if operator == "$not" and isinstance(value, list) and len(value) == 1:
         value = value[0]  # [x] and x mean the same, and a denied x must be detected
-    argument = _build_argument(compilation, value, where)
+    argument = _build_argument(replace(part, value=value))
     if isinstance(argument, ConstantTemplate):
         return ConstantTemplate({operator: argument.value})
 
@@ -242,31 +224,28 @@ def _build_operator(compilation: Compilation, operator: str, value: Any, where: 
     return render
 
 
-def _check_field(compilation: Compilation, value: Any, where: PartPath) -> None:
+def _check_field(part: TemplatePart) -> None:
     """Record a flaw if the name of a field is not a literal of the author."""
-    is_named = isinstance(value, Mapping) and "field" in value
-    name = value["field"] if is_named else value
+    if isinstance(part.value, Mapping) and "field" in part.value:
+        part = part.at("field", part.value["field"])
+    name = part.value
     if isinstance(name, Mapping) and list(name) == ["$literal"]:
         name = name["$literal"]
     elif isinstance(name, str) and name.startswith("$"):
         name = None  # an expression
     if not isinstance(name, str):
-        place = (*where, "field") if is_named else where
-        compilation.flaw(
-            place,
+        part.flaw(
             "the name of a field must be written here: it cannot be supplied from outside, "
-            "nor computed",
+            "nor computed"
         )
 
 
-def _build_argument(compilation: Compilation, value: Any, where: PartPath) -> Render:
+def _build_argument(part: TemplatePart) -> Render:
     """Return the closure of an argument: `sortBy` is a sort, and `as` the name of a variable."""
+    value = part.value
     if not isinstance(value, Mapping) or not _PARTS.keys() & value.keys():
-        return _part(compilation, value, where)
-    parts = {
-        key: compilation.build(item, (*where, key), _PARTS.get(key, _PART))
-        for key, item in value.items()
-    }
+        return part.compilation.build(value, part.where, _PART)
+    parts = {key: part.build(key, item, _PARTS.get(key, _PART)) for key, item in value.items()}
     return _combine(value, parts)
 
 
@@ -278,8 +257,6 @@ def _wrap(operator: str, part: Render) -> Render:
 
 def _combine(source: Any, parts: Mapping[Any, Render]) -> Render:
     """Return a document or list of parts; one absent part makes it absent."""
-    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
-        return ConstantTemplate(source)
     is_list = isinstance(source, list)
 
     def render(scope: Scope) -> Any:
@@ -289,7 +266,7 @@ def _combine(source: Any, parts: Mapping[Any, Render]) -> Render:
         absent = any(isinstance(value, _Absent) for value in rendered.values())
         return _Absent(result) if absent else result
 
-    return render
+    return unless_constant(source, parts.values(), render)
 
 
 # Operators whose arguments the database checks late or not on their own (`shapes.py`).

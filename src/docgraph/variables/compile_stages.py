@@ -12,15 +12,15 @@ from typing import Any
 
 from docgraph.store.guard.references import change_nested
 from docgraph.variables.compilation import (
-    Compilation,
     ConstantTemplate,
-    PartPath,
     Position,
     Render,
+    TemplatePart,
     build_optional,
     combine_document,
     combine_list,
     describe,
+    unless_constant,
 )
 from docgraph.variables.compile_expressions import (
     EXPRESSION,
@@ -39,53 +39,49 @@ _COMPUTED = frozenset({"$project", "$addFields", "$set", "$group"})
 _CLOSED = "stages cannot be supplied from outside"
 
 
-def _build_stages(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if not isinstance(value, list):
-        return compilation.flaw(where, f"must be an array of stages, not {describe(value)}")
-    parts = [_build_entry(compilation, item, (*where, i)) for i, item in enumerate(value)]
-    if all(isinstance(part, ConstantTemplate) for part in parts):
-        return ConstantTemplate(value)
+def _build_stages(part: TemplatePart) -> Render:
+    if not isinstance(part.value, list):
+        return part.misfit("an array of stages")
+    entries = [_build_entry(part.at(step, entry)) for step, entry in enumerate(part.value)]
 
     def render(scope: Scope) -> list[Any]:
-        return [stage for part in parts for stage in part(scope)]
+        return [stage for entry in entries for stage in entry(scope)]
 
-    return render
+    return unless_constant(part.value, entries, render)
 
 
-def _build_entry(compilation: Compilation, value: Any, where: PartPath) -> Render:
+def _build_entry(part: TemplatePart) -> Render:
     """Compile an entry of a list of stages: it renders to no, one or several stages."""
-    optional = compilation.vocabulary.optional
-    if isinstance(value, Mapping) and optional in value:
-        if len(value) != 1:
-            return compilation.flaw((*where, optional), f"{optional} must be the only key")
+    optional = part.compilation.vocabulary.optional
+    if isinstance(part.value, Mapping) and optional in part.value:
+        inner = part.at(optional, part.value[optional])
+        if len(part.value) != 1:
+            return inner.flaw(f"{optional} must be the only key")
 
-        def build_branch(branch: Any, place: PartPath) -> Render:
+        def build_branch(step: int, branch: Any) -> Render:
             if isinstance(branch, list):
-                return compilation.build(branch, place, STAGES)
-            return _build_entry(compilation, branch, place)
+                return inner.build(step, branch, STAGES)
+            return _build_entry(inner.at(step, branch))
 
-        place = (*where, optional)
-        return build_optional(compilation, value[optional], place, "stage", build_branch, list)
-    stage = compilation.build(value, where, _STAGE)
+        return build_optional(inner, "stage", build_branch, list)
+    stage = part.compilation.build(part.value, part.where, _STAGE)
     if isinstance(stage, ConstantTemplate):
         return ConstantTemplate([stage.value])
     return lambda scope: [] if (rendered := stage(scope)) is NOTHING else [rendered]
 
 
-def _build_stage(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
+def _build_stage(part: TemplatePart) -> Render:
+    value = part.value
     if not isinstance(value, Mapping):
-        return compilation.flaw(where, f"a stage must be an object, not {describe(value)}")
+        return part.flaw(f"a stage must be an object, not {describe(value)}")
     if len(value) != 1 or not (name := next(iter(value))).startswith("$"):
-        return compilation.flaw(where, "a stage must have exactly one key, the name of the stage")
-    body = compilation.build(value[name], (*where, name), _BODIES.get(name, PLAIN))
+        return part.flaw("a stage must have exactly one key, the name of the stage")
+    body = part.build(name, value[name], _BODIES.get(name, PLAIN))
+    place = (*part.where, name)
     if isinstance(body, ConstantTemplate):
-        compilation.constants[(*where, name)] = value
+        part.compilation.constants[place] = value
         return ConstantTemplate(value)
-    compilation.open_stages[(*where, name)] = value
+    part.compilation.open_stages[place] = value
 
     def render(scope: Scope) -> Any:
         rendered = body(scope)
@@ -100,17 +96,17 @@ def _build_stage(
 def _document(positions: Mapping[str, Position], others: Position) -> Position:
     """Return the position of the body of a stage with named parts."""
 
-    def build(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
-        if not isinstance(value, Mapping):
-            return compilation.build(value, where, others)
-        parts = {}
-        for key, item in value.items():
-            part = compilation.build(item, (*where, key), positions.get(key, others))
-            if isinstance(part, ConstantTemplate) and where[-1] in _COMPUTED:
-                group = {"_id": None} if where[-1] == "$group" else {}
-                compilation.constants[(*where, key)] = {str(where[-1]): {**group, key: item}}
-            parts[key] = part if isinstance(part, ConstantTemplate) else _never_nothing(part)
-        return combine_document(value, parts)
+    def build(part: TemplatePart) -> Render:
+        if not isinstance(part.value, Mapping):
+            return part.compilation.build(part.value, part.where, others)
+        stage, parts = str(part.where[-1]), {}
+        for key, item in part.value.items():
+            member = part.build(key, item, positions.get(key, others))
+            if isinstance(member, ConstantTemplate) and stage in _COMPUTED:
+                group = {"_id": None} if stage == "$group" else {}
+                part.compilation.constants[(*part.where, key)] = {stage: {**group, key: item}}
+            parts[key] = member if isinstance(member, ConstantTemplate) else _never_nothing(member)
+        return combine_document(part.value, parts)
 
     return Position(build, read_value, closed="the body of this stage cannot come from outside")
 
@@ -119,16 +115,15 @@ def _never_nothing(part: Render) -> Render:
     return lambda scope: MATCH_NOTHING if (value := part(scope)) is NOTHING else value
 
 
-def _build_facets(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if not isinstance(value, Mapping):
-        return compilation.flaw(where, f"must be an object of pipelines, not {describe(value)}")
-    parts = {k: compilation.build(v, (*where, k), STAGES) for k, v in value.items()}
-    if all(isinstance(part, ConstantTemplate) for part in parts.values()):
-        return ConstantTemplate(value)
-    # the server requires at least one stage in each
-    return lambda scope: {key: part(scope) or [{"$match": {}}] for key, part in parts.items()}
+def _build_facets(part: TemplatePart) -> Render:
+    if not isinstance(part.value, Mapping):
+        return part.misfit("an object of pipelines")
+    facets = part.build_members(STAGES)
+
+    def render(scope: Scope) -> Any:  # the server requires at least one stage in each
+        return {key: facet(scope) or [{"$match": {}}] for key, facet in facets.items()}
+
+    return unless_constant(part.value, facets.values(), render)
 
 
 def flatten_stages(stages: Any, optional: str) -> list[Any]:
@@ -158,17 +153,14 @@ _EXPRESSIONS = _document({}, EXPRESSION)
 _OUTPUT = _document({"window": PLAIN}, EXPRESSION)
 
 
-def _build_outputs(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if not isinstance(value, Mapping):
-        return compilation.flaw(where, f"must be an object, not {describe(value)}")
-    for name, output in value.items():
+def _build_outputs(part: TemplatePart) -> Render:
+    if not isinstance(part.value, Mapping):
+        return part.misfit("an object")
+    for name, output in part.value.items():
         for key in output if isinstance(output, Mapping) else ():
             if key[:1] == "$":
-                compilation.see_operator(key, "expression", (*where, name, key))
-    parts = {k: compilation.build(v, (*where, k), _OUTPUT) for k, v in value.items()}
-    return combine_document(value, parts)
+                part.compilation.see_operator(key, "expression", (*part.where, name, key))
+    return combine_document(part.value, part.build_members(_OUTPUT))
 
 
 # What a caller may supply to a search: the searched values, never the properties (`path`, the
@@ -176,20 +168,17 @@ def _build_outputs(
 _SEARCHED = frozenset({"query", "value", "gt", "gte", "lt", "lte", "origin", "pivot"})
 
 
-def _build_search(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if isinstance(value, list):
-        parts = [compilation.build(item, (*where, i), _SEARCH) for i, item in enumerate(value)]
-        return combine_list(value, parts)
-    if not isinstance(value, Mapping):
-        return ConstantTemplate(value)
-    is_text = where[-1] == "queryString"
+def _build_search(part: TemplatePart) -> Render:
+    if isinstance(part.value, list):
+        return combine_list(part.value, part.build_elements(_SEARCH))
+    if not isinstance(part.value, Mapping):
+        return ConstantTemplate(part.value)
+    is_text = part.where[-1] == "queryString"
     named: dict[str, Render] = {}
-    for key, item in value.items():
+    for key, item in part.value.items():
         inner = LITERAL if is_text else PLAIN if key in _SEARCHED else _SEARCH
-        named[key] = compilation.build(item, (*where, key), inner)
-    return combine_document(value, named)
+        named[key] = part.build(key, item, inner)
+    return combine_document(part.value, named)
 
 
 _SEARCH = Position(_build_search, read_value, closed=LITERAL.closed)

@@ -24,15 +24,15 @@ from typing import Any
 
 from docgraph.exchange.data import SeveralKinds, TrustedDocument
 from docgraph.variables.compilation import (
-    Compilation,
     ConstantTemplate,
-    PartPath,
     Position,
     Render,
+    TemplatePart,
     build_optional,
     combine_document,
     combine_list,
     describe,
+    unless_constant,
 )
 from docgraph.variables.compile_expressions import (
     CONDITION_EXPRESSION,
@@ -150,20 +150,18 @@ def _read_pattern(value: Any) -> Any:
     return value
 
 
-def _build_filter(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if not isinstance(value, Mapping):
-        return compilation.flaw(where, f"must be an object, not {describe(value)}")
+def _build_filter(part: TemplatePart) -> Render:
+    if not isinstance(part.value, Mapping):
+        return part.misfit("an object")
     parts = {}
-    for key, item in value.items():
+    for key, item in part.value.items():
+        place = (*part.where, key)
         if key.startswith("$"):
-            compilation.see_operator(key, "filter", (*where, key))
-        part = compilation.build(item, (*where, key), _position_of(key, position))
-        if isinstance(part, ConstantTemplate):
-            compilation.constants[(*where, key)] = {"$match": {key: item}}
-        parts[key] = part
-    render = combine_document(value, parts)
+            part.compilation.see_operator(key, "filter", place)
+        parts[key] = part.build(key, item, _position_of(key, part.position))
+        if isinstance(parts[key], ConstantTemplate):
+            part.compilation.constants[place] = {"$match": {key: item}}
+    render = combine_document(part.value, parts)
     return _without_empty(render) if parts.keys() & {"$and", "$nor"} else render
 
 
@@ -197,11 +195,8 @@ def _without_empty(render: Render) -> Render:
     return without
 
 
-def _build_conjunction(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    parts = _build_filters(compilation, value, where, WHOLE_FILTER, position.choices)
-    conjunction = combine_list(value, parts)
+def _build_conjunction(part: TemplatePart) -> Render:
+    conjunction = combine_list(part.value, _build_filters(part, WHOLE_FILTER))
     if isinstance(conjunction, ConstantTemplate):
         return conjunction
 
@@ -212,39 +207,29 @@ def _build_conjunction(
     return render
 
 
-def _build_alternatives(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    parts = _build_filters(compilation, value, where, FILTER, position.choices)
-    if all(isinstance(part, ConstantTemplate) for part in parts):
-        return ConstantTemplate(value)
-    is_negated = where[-1] == "$nor"
+def _build_alternatives(part: TemplatePart) -> Render:
+    parts, is_negated = _build_filters(part, FILTER), part.where[-1] == "$nor"
 
     def render(scope: Scope) -> Any:
         filters = [item for part in parts if (item := part(scope)) is not NOTHING]
         return filters if filters or is_negated else NOTHING
 
-    return render
+    return unless_constant(part.value, parts, render)
 
 
-def _build_filters(
-    compilation: Compilation, value: Any, where: PartPath, each: Position, choices: Position | None
-) -> list[Render]:
-    if not isinstance(value, list) or not value:
-        return [compilation.flaw(where, "must be an array of one filter or more")]
-    inner = replace(each, choices=choices)
-    return [compilation.build(item, (*where, i), inner) for i, item in enumerate(value)]
+def _build_filters(part: TemplatePart, each: Position) -> list[Render]:
+    if not isinstance(part.value, list) or not part.value:
+        return [part.flaw("must be an array of one filter or more")]
+    return part.build_elements(replace(each, choices=part.position.choices))
 
 
-def _build_optional(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    conjunction = replace(_CONJUNCTION, choices=position.choices)
+def _build_optional(part: TemplatePart) -> Render:
+    conjunction = replace(_CONJUNCTION, choices=part.position.choices)
 
-    def build_branch(branch: Any, place: PartPath) -> Render:
+    def build_branch(step: int, branch: Any) -> Render:
         if not isinstance(branch, list):
-            return compilation.build(branch, place, position)
-        several = compilation.build(branch, place, conjunction)
+            return part.build(step, branch, part.position)
+        several = part.build(step, branch, conjunction)
 
         def join(scope: Scope) -> Any:
             filters = several(scope)
@@ -254,28 +239,24 @@ def _build_optional(
 
         return join
 
-    return build_optional(compilation, value, where, "condition", build_branch, dict)
+    return build_optional(part, "condition", build_branch, dict)
 
 
-def _build_condition(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if isinstance(value, Mapping) and any(key.startswith("$") for key in value):
-        return _build_operators(compilation, value, where, position)
-    return build_parts(compilation, value, where, VALUE)
+def _build_condition(part: TemplatePart) -> Render:
+    if isinstance(part.value, Mapping) and any(key.startswith("$") for key in part.value):
+        return _build_operators(part)
+    return build_parts(replace(part, position=VALUE))
 
 
-def _build_operators(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if not isinstance(value, Mapping):
-        return build_parts(compilation, value, where, VALUE)
+def _build_operators(part: TemplatePart) -> Render:
+    if not isinstance(part.value, Mapping):
+        return build_parts(replace(part, position=VALUE))
     parts = {}
-    for key, item in value.items():
+    for key, item in part.value.items():
         if key.startswith("$"):
-            compilation.see_operator(key, "condition", (*where, key))
-        parts[key] = compilation.build(item, (*where, key), _operator_position(key, position))
-    render = combine_document(value, parts)
+            part.compilation.see_operator(key, "condition", (*part.where, key))
+        parts[key] = part.build(key, item, _operator_position(key, part.position))
+    render = combine_document(part.value, parts)
     return _compare_kinds(render) if parts.keys() & _LIST_OF.keys() else render
 
 
@@ -312,36 +293,30 @@ def _operator_position(key: str, around: Position) -> Position:
     return _OPERATORS.get(key, VALUE)
 
 
-def _build_element_match(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    keys = value if isinstance(value, Mapping) else ()
+def _build_element_match(part: TemplatePart) -> Render:
+    keys = part.value if isinstance(part.value, Mapping) else ()
     if keys and all(key.startswith("$") and key not in _LOGICAL for key in keys):
-        return _build_operators(compilation, value, where, position)
-    return _build_filter(compilation, value, where, position)
+        return _build_operators(part)
+    return _build_filter(part)
 
 
-def _build_in(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
+def _build_in(part: TemplatePart) -> Render:
     """Compile `$in`: an element without value is dropped; an empty list matches nothing."""
-    if not isinstance(value, list):
-        return compilation.flaw(where, f"must be an array, not {describe(value)}")
-    parts = [compilation.build(item, (*where, i), _CHOICE) for i, item in enumerate(value)]
-    if all(isinstance(part, ConstantTemplate) for part in parts):
-        return ConstantTemplate(value)
+    if not isinstance(part.value, list):
+        return part.misfit("an array")
+    choices = part.build_elements(_CHOICE)
 
     def render(scope: Scope) -> Any:
-        items = [item for part in parts if (item := part(scope)) is not NOTHING]
+        items = [item for choice in choices if (item := choice(scope)) is not NOTHING]
         return _list_kinds(items) or NOTHING
 
-    return render
+    return unless_constant(part.value, choices, render)
 
 
-def _build_list(
-    compilation: Compilation, value: Any, where: PartPath, position: Position
-) -> Render:
-    if not isinstance(value, list):
-        return compilation.flaw(where, f"must be an array, not {describe(value)}")
-    inner = build_parts(compilation, value, where, VALUE)
+def _build_list(part: TemplatePart) -> Render:
+    if not isinstance(part.value, list):
+        return part.misfit("an array")
+    inner = build_parts(replace(part, position=VALUE))
     if isinstance(inner, ConstantTemplate):
         return inner
 
@@ -352,13 +327,12 @@ def _build_list(
     return render
 
 
-def _build_all(compilation: Compilation, value: Any, where: PartPath, position: Position) -> Render:
+def _build_all(part: TemplatePart) -> Render:
     """Compile `$all`: values, or conditions on elements (`$elemMatch`)."""
-    if not isinstance(value, list):
-        return compilation.flaw(where, f"must be an array, not {describe(value)}")
+    if not isinstance(part.value, list):
+        return part.misfit("an array")
     conditions = replace(VALUE, literal=_build_condition, choices=_ELEMENT_CHOICES)
-    parts = [compilation.build(item, (*where, i), conditions) for i, item in enumerate(value)]
-    return combine_list(value, parts)
+    return combine_list(part.value, part.build_elements(conditions))
 
 
 FILTER = Position(_build_filter, _read_filter)

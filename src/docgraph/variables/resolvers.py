@@ -34,14 +34,7 @@ from docgraph.variables.value_marks import UNBOUND, mark_caller
 Decoder = Callable[[str], Any]
 
 BUILT_IN = (
-    "user",
-    "roles",
-    "authenticated",
-    "request",
-    "filter",
-    "qparams",
-    "now",
-    "rnd",
+    *("user", "roles", "authenticated", "request", "filter", "qparams", "now", "rnd"),
     "dbPermissions",
 )
 _OF_CALLER = frozenset({"user", "roles", "authenticated", "dbPermissions"})
@@ -60,10 +53,7 @@ class Fresh:
 
 
 class Resolvers:
-    """The variables that an instance knows: the built-in ones and those of plugins.
-
-    `decode` decodes the extended JSON of the `filter` parameter.
-    """
+    """The built-in variables and those of plugins; `decode` is for the `filter` parameter."""
 
     def __init__(self, decode: Decoder, plugins: Iterable[VariableResolver] = ()) -> None:
         self._decode = decode

@@ -69,7 +69,6 @@ class Miss:
 
 
 def add_headers(body: Body, status: str, age: int | None, *, is_shown: bool) -> Body:
-    """Return the answer with its headers."""
     body.headers.append(PRIVATE)
     if is_shown:
         body.headers.append(("Cache-Status", f"docgraph; {status}"))

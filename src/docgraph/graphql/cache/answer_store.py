@@ -101,10 +101,7 @@ class AnswerStore:
         writes: Sequence[int],
         dependencies: Sequence[Dependency],
     ) -> bool:
-        """Store an answer, unless it is too large or may be outdated; return whether it was.
-
-        `mark` and `writes` were taken before its first command.
-        """
+        """Store an answer unless it is too large, or outdated since `mark` and `writes`."""
         databases, slots = _find_slots(
             frozenset([dependency.namespace for dependency in dependencies])
         )
@@ -180,7 +177,6 @@ class AnswerAdmission:
         return True
 
     def remove(self, key: bytes) -> None:
-        """Remove the mark of a key."""
         code = hash(key)
         self._recent.discard(code)
         self._previous.discard(code)

@@ -40,10 +40,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOperation:
-    """A named query of `descriptor.operations`: a persisted query, a tool of agents.
-
-    Its arguments are the variables of the query.
-    """
+    """A query of `descriptor.operations`: persisted, and a tool of agents with its variables."""
 
     name: str
     description: str

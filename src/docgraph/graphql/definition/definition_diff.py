@@ -73,11 +73,9 @@ class Change:
 
     @property
     def breaking(self) -> int:
-        """The number of effects that break clients."""
         return sum(effect.severity is Severity.BREAKING for effect in self.effects)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the change and its effects, ready for JSON."""
         effects = [{"severity": one.severity.value, "what": one.what} for one in self.effects]
         return {"app": self.app, "change": self.kind.value, "effects": effects}
 
@@ -89,7 +87,6 @@ class Change:
             yield from _diff(text.splitlines(), after[part].splitlines(), (former, latter))
 
     def find_parts(self) -> list[str]:
-        """Return the names of the parts that differ."""
         before, after = _parts_of(self.before), _parts_of(self.after)
         return [part for part, text in before.items() if text != after[part]]
 
@@ -122,10 +119,7 @@ def _diff(old: list[str], new: list[str], names: tuple[str, str]) -> Iterator[st
 def find_change(
     before: Document, after: Document, json_mode: str, labels: tuple[str, str] = (" (stored)", "")
 ) -> Change:
-    """Return what storing `after` would change; `json_mode` is the default mode.
-
-    `labels` follow the names of the two in their diff.
-    """
+    """Return what storing `after` would change; `labels` follow the names of both in the diff."""
     name = str(after["_id"])
     if not before:
         return Change(name, ChangeKind.NEW, before, after)
@@ -136,7 +130,6 @@ def find_change(
 
 
 def is_same(before: Document, after: Document) -> bool:
-    """Return whether two definitions are equal."""
     written = [encode(one, JsonMode.STANDARD) for one in (before, after)]  # cheap, and usual
     return written[0] == written[1] or _parts_of(before) == _parts_of(after)
 

@@ -20,12 +20,28 @@ _DIALECT = "http://json-schema.org/draft-07/schema#"
 
 def build_json_schema(part: DefinitionPart = "definition") -> JsonSchema:
     """Return the schema of a whole definition, or of `mappings.yml` or `app.yml`."""
-    parts = {"definition": _DEFINITION, "mappings": _refer("mappings"), "app": _APP}
+    parts = {"definition": _DEFINITION, "mappings": {"allOf": [_ref("mappings")]}, "app": _APP}
     return {"$schema": _DIALECT, **parts[part], "definitions": _DEFINITIONS}
 
 
-def _refer(name: str) -> JsonSchema:
-    return {"allOf": [{"$ref": f"#/definitions/{name}"}]}
+def _ref(name: str) -> JsonSchema:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def _list(items: JsonSchema, least: int = 1) -> JsonSchema:
+    return {"type": "array", "items": items, **({"minItems": least} if least else {})}
+
+
+def _map(values: JsonSchema) -> JsonSchema:
+    return {"type": "object", "additionalProperties": values}
+
+
+def _choose(key: str, name: str, others: JsonSchema) -> JsonSchema:
+    return {"if": {"required": [key]}, "then": _ref(name), "else": others}
+
+
+def _about(description: str, schema: JsonSchema) -> JsonSchema:
+    return {"description": description, **schema}
 
 
 def _object(description: str, properties: JsonSchema, *required: str) -> JsonSchema:
@@ -43,19 +59,20 @@ def _operator(name: str, description: str, *shapes: JsonSchema) -> JsonSchema:
 
 
 def _with_operator(*shapes: JsonSchema) -> JsonSchema:
-    return {"anyOf": [*shapes, {"$ref": "#/definitions/operator"}]}
+    return {"anyOf": [*shapes, _ref("operator")]}
 
 
 def _flag(description: str) -> JsonSchema:
-    return {"description": description, "type": "boolean", "default": False}
+    return _about(description, {"type": "boolean", "default": False})
 
 
 _TEXT: JsonSchema = {"type": "string"}
 _NAME: JsonSchema = {"type": "string", "minLength": 1}
 _ANY: JsonSchema = {}
+_POSITIVE: JsonSchema = {"type": "integer", "minimum": 1}
 _NAMESPACE: JsonSchema = {
-    "db": {**_NAME, "description": "The database."},
-    "collection": {**_NAME, "description": "The collection."},
+    "db": _about("The database.", _NAME),
+    "collection": _about("The collection.", _NAME),
 }
 _DATA_LOADER = _object(
     "How the field is fetched for many parents.",
@@ -68,48 +85,35 @@ _DATA_LOADER = _object(
 _COUNT = _with_operator({"type": "integer", "minimum": 0}, {"type": "null"})
 _QUERY: JsonSchema = {
     **_NAMESPACE,
-    "find": {"$ref": "#/definitions/filter"},
-    "sort": {
-        "description": "Properties with 1 or -1.",
-        "type": "object",
-        "additionalProperties": _with_operator({"enum": [1, -1]}, {"type": ["object", "null"]}),
-    },
+    "find": _ref("filter"),
+    "sort": _about(
+        "Properties with 1 or -1.",
+        _map(_with_operator({"enum": [1, -1]}, {"type": ["object", "null"]})),
+    ),
     "skip": _COUNT,
     "limit": _COUNT,
     "dataLoader": _DATA_LOADER,
 }
-_PATHS: JsonSchema = {
-    "anyOf": [
-        _NAME,
-        {"type": "array", "items": _NAME, "minItems": 1},
-        {"type": "object", "additionalProperties": _NAME, "minProperties": 1},
-    ]
-}
+_NAMES: JsonSchema = {"anyOf": [_NAME, _list(_NAME)]}
+_PATHS: JsonSchema = {"anyOf": [_NAME, _list(_NAME), {**_map(_NAME), "minProperties": 1}]}
 _CONNECTION = _object(
     "Pages with cursors in place of the list (Relay): edges, nodes, pageInfo, totalCount.",
     {
-        "field": {
-            **_NAME,
-            "description": "A field that is added for the pages; without it the list is replaced.",
-        }
+        "field": _about(
+            "A field that is added for the pages; without it the list is replaced.", _NAME
+        )
     },
 )
 _INDEXED_ONLY = _flag("Reject what no index of a declared field serves.")
 _WHERE_FIELDS: JsonSchema = {
-    "fields": {
-        "description": "Fields of the item type, `a.b` for embedded ones: their operators.",
-        "type": "object",
-        "additionalProperties": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"enum": [*OPERATORS, "range"]},
-        },
-    },
-    "relations": {
-        "description": "Relations of the item type: what callers may filter their documents by.",
-        "type": "object",
-        "additionalProperties": {"$ref": "#/definitions/relation"},
-    },
+    "fields": _about(
+        "Fields of the item type, `a.b` for embedded ones: their operators.",
+        _map(_list({"enum": [*OPERATORS, "range"]})),
+    ),
+    "relations": _about(
+        "Relations of the item type: what callers may filter their documents by.",
+        _map(_ref("relation")),
+    ),
 }
 _FILTER = _object(
     "What callers may filter by: an argument `where`.",
@@ -122,104 +126,73 @@ _FILTER = _object(
 _ORDER_BY = _object(
     "What callers may order by: an argument `orderBy`.",
     {
-        "fields": {
-            "description": "Fields of the item type, `a.b` for embedded ones and relations.",
-            "type": "array",
-            "minItems": 1,
-            "items": _NAME,
-        },
+        "fields": _about(
+            "Fields of the item type, `a.b` for embedded ones and relations.", _list(_NAME)
+        ),
         "indexed-only": _INDEXED_ONLY,
     },
     "fields",
 )
-_ID: JsonSchema = {
-    "description": "The name of the app, and its address without descriptor.uri.",
-    "anyOf": [{"type": "string", "minLength": 1}, {"type": ["object", "integer"]}],
-}
+_ID: JsonSchema = _about(
+    "The name of the app, and its address without descriptor.uri.",
+    {"anyOf": [_NAME, {"type": ["object", "integer"]}]},
+)
 
+_OPERATION = _object(
+    "A query with a name.", {"name": _NAME, "description": _TEXT, "query": _NAME}, "name", "query"
+)
 _DEFINITIONS: JsonSchema = {
     "descriptor": _object(
         "The header of the app.",
         {
-            "uri": {**_NAME, "description": "Where the app is served, in place of its _id."},
+            "uri": _about("Where the app is served, in place of its _id.", _NAME),
             "description": _TEXT,
             "enabled": {"type": "boolean", "default": True},
-            "json-mode": {
-                "description": "How values of results are written.",
-                "enum": list(JSON_MODES),
-            },
+            "json-mode": _about("How values of results are written.", {"enum": list(JSON_MODES)}),
             "csv": _flag("Whether Accept: text/csv gives an answer with one list as CSV."),
             "live": {
                 "description": "Who may run live queries (`query @live`): everybody, or roles.",
-                "anyOf": [
-                    {"type": "boolean"},
-                    {"type": "array", "minItems": 1, "items": {"type": "string"}},
-                ],
+                "anyOf": [{"type": "boolean"}, _list(_TEXT)],
                 "default": False,
             },
             "cache": _object(
                 "Whether answers are cached until the data changes.",
                 {
                     "enabled": {"type": "boolean", "default": False},
-                    "max-age-s": {
-                        "description": "After how many seconds an answer is read again anyway.",
-                        "type": "integer",
-                        "minimum": 1,
-                    },
+                    "max-age-s": _about(
+                        "After how many seconds an answer is read again anyway.", _POSITIVE
+                    ),
                 },
             ),
             "limits": _object(
                 "What one query of this app may cost.",
-                {
-                    name: {"type": "integer", "minimum": 1}
-                    for name in GraphqlLimits.__struct_encode_fields__
-                },
+                dict.fromkeys(GraphqlLimits.__struct_encode_fields__, _POSITIVE),
             ),
-            "operations": {
-                "description": "Stored queries: by name over HTTP, and each a tool for agents.",
-                "type": "array",
-                "items": _object(
-                    "A query with a name.",
-                    {"name": _NAME, "description": _TEXT, "query": _NAME},
-                    "name",
-                    "query",
-                ),
-            },
+            "operations": _about(
+                "Stored queries: by name over HTTP, and each a tool for agents.",
+                _list(_OPERATION, least=0),
+            ),
         },
     ),
-    "mappings": {
-        "description": "How types and fields meet the database.",
-        "type": "object",
-        "additionalProperties": {"$ref": "#/definitions/type"},
-    },
+    "mappings": _about("How types and fields meet the database.", _map(_ref("type"))),
     "type": {
         "description": "The fields of an object type, the values of an enum, or $typeResolver.",
         "type": "object",
         "properties": {
-            "$typeResolver": {
-                "description": "The predicate of each possible type; the first that holds wins.",
-                "type": "object",
-                "additionalProperties": _TEXT,
-            }
+            "$typeResolver": _about(
+                "The predicate of each possible type; the first that holds wins.", _map(_TEXT)
+            )
         },
-        "additionalProperties": {"$ref": "#/definitions/field"},
+        "additionalProperties": _ref("field"),
     },
     "field": {
         "description": "The path of a property, a query, an aggregation, or the value of an enum.",
         "if": {"type": "object", "required": ["collection"]},
-        "then": {
-            "if": {"required": ["stages"]},
-            "then": {"$ref": "#/definitions/aggregation"},
-            "else": {
-                "if": {"required": ["count"]},
-                "then": {"$ref": "#/definitions/count"},
-                "else": {
-                    "if": {"required": ["group"]},
-                    "then": {"$ref": "#/definitions/group"},
-                    "else": {"$ref": "#/definitions/query"},
-                },
-            },
-        },
+        "then": _choose(
+            "stages",
+            "aggregation",
+            _choose("count", "count", _choose("group", "group", _ref("query"))),
+        ),
     },
     "query": _object(
         "Documents of a collection.",
@@ -231,7 +204,7 @@ _DEFINITIONS: JsonSchema = {
         "How many documents a filter finds.",
         {
             **_NAMESPACE,
-            "find": {"$ref": "#/definitions/filter"},
+            "find": _ref("filter"),
             "count": {"const": True},
             "dataLoader": _DATA_LOADER,
         },
@@ -245,15 +218,12 @@ _DEFINITIONS: JsonSchema = {
             "group": _object(
                 "What the groups have in common, and their totals: paths of properties.",
                 {
-                    "by": {**_PATHS, "description": "The values that distinguish the groups."},
-                    "unwind": {
-                        "description": "Lists whose elements are grouped one by one.",
-                        "anyOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1}],
-                    },
-                    "sum": {**_PATHS, "description": "Sums of the numbers."},
-                    "avg": {**_PATHS, "description": "Averages of the numbers."},
-                    "min": {**_PATHS, "description": "The smallest values."},
-                    "max": {**_PATHS, "description": "The largest values."},
+                    "by": _about("The values that distinguish the groups.", _PATHS),
+                    "unwind": _about("Lists whose elements are grouped one by one.", _NAMES),
+                    "sum": _about("Sums of the numbers.", _PATHS),
+                    "avg": _about("Averages of the numbers.", _PATHS),
+                    "min": _about("The smallest values.", _PATHS),
+                    "max": _about("The largest values.", _PATHS),
                 },
             ),
             "allowDiskUse": {"type": "boolean"},
@@ -265,7 +235,7 @@ _DEFINITIONS: JsonSchema = {
         "The results of a pipeline.",
         {
             **_NAMESPACE,
-            "stages": {"type": "array", "items": {"$ref": "#/definitions/stage"}},
+            "stages": _list(_ref("stage"), least=0),
             "allowDiskUse": {"type": "boolean"},
             "dataLoader": _DATA_LOADER,
         },
@@ -276,11 +246,10 @@ _DEFINITIONS: JsonSchema = {
         "description": "A filter of MongoDB, with $arg, $fk and $ifarg.",
         "type": "object",
         "properties": {
-            "$arg": {"$ref": "#/definitions/argument"},
-            "$ifarg": {"$ref": "#/definitions/optional"},
+            "$arg": _ref("argument"),
+            "$ifarg": _ref("optional"),
             **dict.fromkeys(
-                ("$and", "$or", "$nor"),
-                _with_operator({"type": "array", "items": {"$ref": "#/definitions/filter"}}),
+                ("$and", "$or", "$nor"), _with_operator(_list(_ref("filter"), least=0))
             ),
         },
     },
@@ -288,15 +257,15 @@ _DEFINITIONS: JsonSchema = {
         "description": "A stage of a pipeline, or $ifarg around some.",
         "type": "object",
         "properties": {
-            "$match": {"$ref": "#/definitions/filter"},
-            "$ifarg": {"$ref": "#/definitions/optional"},
+            "$match": _ref("filter"),
+            "$ifarg": _ref("optional"),
         },
         "minProperties": 1,
         "maxProperties": 1,
     },
     "operator": {
         "anyOf": [
-            _operator("$arg", "An argument or variable.", {"$ref": "#/definitions/argument"}),
+            _operator("$arg", "An argument or variable.", _ref("argument")),
             _operator("$fk", "A property of the parent document.", _NAME),
         ]
     },
@@ -311,7 +280,7 @@ _DEFINITIONS: JsonSchema = {
         "description": "[name or names, what is there when they are given, what else]",
         "type": "array",
         "items": [
-            {"anyOf": [_NAME, {"type": "array", "items": _NAME, "minItems": 1}]},
+            _NAMES,
             {"type": ["object", "array"]},
             {"type": ["object", "array"]},
         ],
@@ -322,7 +291,7 @@ _DEFINITIONS: JsonSchema = {
 _APP: JsonSchema = {
     "title": "A docgraph app, without its schema and mappings",
     "type": "object",
-    "properties": {"_id": _ID, "descriptor": {"$ref": "#/definitions/descriptor"}},
+    "properties": {"_id": _ID, "descriptor": _ref("descriptor")},
 }
 _DEFINITION: JsonSchema = {
     "title": "A docgraph app",
@@ -330,7 +299,7 @@ _DEFINITION: JsonSchema = {
     "properties": {
         **_APP["properties"],
         "schema": {"type": "string", "description": "The schema in the GraphQL schema language."},
-        "mappings": {"$ref": "#/definitions/mappings"},
+        "mappings": _ref("mappings"),
     },
     "required": ["schema", "mappings"],
 }

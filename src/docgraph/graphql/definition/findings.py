@@ -39,7 +39,6 @@ class Finding:
         return f"{self.where}: {self.what}" if self.where else self.what
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the finding, ready for JSON."""
         return {"where": self.where, "what": self.what, "hint": self.hint}
 
 
@@ -139,7 +138,6 @@ class Findings:
         self.warn(where, what, f"did you mean {nearest}?" if nearest else None)
 
     def flaws(self, where: str, flaws: Iterable[Flaw]) -> None:
-        """Record the flaws of the template at `where`."""
         for flaw in flaws:
             self.error(join_place(where, flaw.where), flaw.what, flaw.hint)
 
@@ -176,7 +174,6 @@ class Findings:
                 self.warn(where, what, f"make an index {question.advice}")
 
     def report(self) -> Report:
-        """Return the report of all findings."""
         return Report(tuple(self.errors), tuple(self.warnings), tuple(self.questions))
 
 

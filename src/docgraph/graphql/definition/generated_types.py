@@ -88,7 +88,6 @@ class GeneratedTypes:
 
     @property
     def follows(self) -> Mapping[SchemaPart, frozenset[Coordinates]]:
-        """The fields that each generated part follows."""
         return self._follows
 
     def find(self, name: str) -> TypeDefinitionNode | None:
@@ -132,7 +131,6 @@ class GeneratedTypes:
                 self._findings.error(where, what, hint)
 
     def arguments_of(self, type_: str, field: str) -> Mapping[str, InputValueDefinitionNode]:
-        """Return the arguments that were added to a field."""
         return dict(self._arguments.get((type_, field), {}))
 
     def replace_field_type(self, type_: str, field: str, node: TypeNode | str) -> None:
@@ -141,7 +139,6 @@ class GeneratedTypes:
         self._field_types[type_, field] = parsed
 
     def add_field(self, type_: str, node: FieldDefinitionNode, where: str) -> None:
-        """Add a field to a type of the author."""
         name = node.name.value
         if (type_, name) in self._declared_fields or name in self._fields[type_]:
             self._findings.error(where, f"the type {type_} already has a field {name}")

@@ -137,7 +137,6 @@ def _whole(value: Any) -> int | None:
 
 
 def coerce_long(value: Any) -> Int64:
-    """Return the 64-bit integer that a caller sent."""
     value = _open(value)
     if isinstance(value, str):
         return parse_long(value)
@@ -162,7 +161,6 @@ def coerce_decimal(value: Any) -> Decimal128:
 
 
 def coerce_object_id(value: Any) -> ObjectId:
-    """Return the ObjectId that a caller sent."""
     value = _open(value)
     if isinstance(value, ObjectId):
         return value
@@ -211,7 +209,6 @@ def _parse_date_text(text: str) -> datetime | DatetimeMS:
 
 
 def coerce_timestamp(value: Any) -> Timestamp:
-    """Return the timestamp that a caller sent."""
     value = _open(value)
     if isinstance(value, Timestamp):
         return value

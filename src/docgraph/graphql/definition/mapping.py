@@ -78,7 +78,6 @@ class QueryMapping:
 
     @property
     def templates(self) -> tuple[Template, ...]:
-        """Every template of the mapping."""
         parts = (self.find, self.sort, self.skip, self.limit)
         return tuple(part for part in parts if part is not None)
 
@@ -95,7 +94,6 @@ class AggregationMapping:
 
     @property
     def templates(self) -> tuple[Template, ...]:
-        """Every template of the mapping."""
         return (self.stages,)
 
 
@@ -127,7 +125,6 @@ class GroupMapping(AggregationMapping):
 
     @property
     def templates(self) -> tuple[Template, ...]:
-        """Every template of the mapping."""
         parts = (self.stages, self.sort, self.skip, self.limit)
         return tuple(part for part in parts if part is not None)
 

@@ -90,7 +90,6 @@ class _LongNumbers(Visitor):
     """Reject integers that Python itself would reject with its own message."""
 
     def enter_int_value(self, node: IntValueNode, *_: Any) -> None:
-        """Check an integer literal of the query."""
         if len(node.value) > MAX_DIGITS and node.loc:
             place = get_location(node.loc.source, node.loc.start)
             message = f"a number of the query has more than {MAX_DIGITS} digits"
@@ -158,7 +157,6 @@ def check_limits(document: DocumentNode, limits: GraphqlLimits) -> None:
 
 
 def find_fragments(document: DocumentNode) -> dict[str, FragmentDefinitionNode]:
-    """Return the fragments of a document by their names."""
     nodes = document.definitions
     return {one.name.value: one for one in nodes if isinstance(one, FragmentDefinitionNode)}
 

@@ -60,7 +60,6 @@ class Visibility:
 
     @cached_property
     def all_roles(self) -> frozenset[str]:
-        """The roles that `@visible` mentions."""
         return frozenset().union(*self.roles.values())
 
     def hidden_from(self, roles: Iterable[str]) -> frozenset[SchemaPart]:
@@ -166,7 +165,6 @@ def fielded_types(schema: GraphQLSchema) -> list[FieldedType]:
 
 
 def input_types(schema: GraphQLSchema) -> list[GraphQLInputObjectType]:
-    """Return the input object types."""
     return [one for one in schema.type_map.values() if isinstance(one, GraphQLInputObjectType)]
 
 

@@ -33,7 +33,6 @@ class WatchRegistration:
 
     @property
     def bytes(self) -> int:
-        """The memory that the dependencies need."""
         return sum(registration.bytes for _, registration in self.parts)
 
     def notify(self) -> None:
@@ -42,7 +41,6 @@ class WatchRegistration:
         self.on_change()
 
     def release(self) -> None:
-        """Forget the dependencies."""
         parts, self.parts = self.parts, []
         for watch, registration in parts:
             watch.index.remove(registration)
@@ -126,7 +124,6 @@ class ChangeWatch:
         return watch is not None and not watch.find_obstacle()
 
     async def close(self) -> None:
-        """Close all cursors."""
         self._is_closed = True
         await asyncio.gather(*(watch.close() for watch in self._watches.values()))
 

@@ -14,6 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Context
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -60,33 +61,37 @@ class _Recent(NamedTuple):
     facts: ChangeFacts
 
 
+@dataclass(eq=False)
 class DatabaseWatch:
     """Follows the changes of the collections of one database that something depends on."""
 
-    def __init__(self, db: str, store: Store, sources: Sources, max_lag: float) -> None:
-        self.db = db
-        self.index = InvalidationIndex()
-        self.progress = asyncio.Event()  # set, and replaced, whenever the state has changed
-        self._store = store
-        self._sources = sources
-        self._max_lag = max_lag
-        self._await_ms = min(_LONGEST_AWAIT_MS, int(max_lag * 1000 / 4))
-        self._epoch = 0
-        self._number = 0  # counts changes, and collections that are followed from then on
-        self._recent: deque[_Recent] = deque()
-        self._recent_bytes = 0
-        self._forgotten = 0  # changes up to this number are no longer in `_recent`
-        self._followed: dict[str, int] = {}  # collection: the number from which it is followed
-        self._documents: int | None = None  # the number from which updates contain documents
-        self._wanted: dict[str, float] = {}  # collection: when it was last wanted
-        self._wants_documents = False
-        self._as_of = -inf  # all writes until this moment have been received
+    db: str
+    _store: Store
+    _sources: Sources
+    _max_lag: float
+    index: InvalidationIndex = field(default_factory=InvalidationIndex)
+    # Set, and replaced, whenever the state has changed.
+    progress: asyncio.Event = field(default_factory=asyncio.Event)
+    _epoch: int = 0
+    _number: int = 0  # counts changes, and collections that are followed from then on
+    _recent: deque[_Recent] = field(default_factory=deque)
+    _recent_bytes: int = 0
+    _forgotten: int = 0  # changes up to this number are no longer in `_recent`
+    # By collection: the number from which it is followed, and when it was last wanted.
+    _followed: dict[str, int] = field(default_factory=dict)
+    _wanted: dict[str, float] = field(default_factory=dict)
+    _documents: int | None = None  # the number from which updates contain documents
+    _wants_documents: bool = False
+    _as_of: float = -inf  # all writes until this moment have been received
+    _state: str = STARTING
+    _election: ObjectId | None = None
+    _used: float = field(default_factory=elapsed)
+
+    def __post_init__(self) -> None:
+        self._await_ms = min(_LONGEST_AWAIT_MS, int(self._max_lag * 1000 / 4))
         self._pending: deque[tuple[float, Timestamp]] = deque(maxlen=_MAX_PENDING)
-        self._state = STARTING
-        self._election: ObjectId | None = None
-        self._used = elapsed()
         # It belongs to no request, so it has none of the context of the current one.
-        self._task = asyncio.create_task(self._run(), name=f"{_TASK}-{db}", context=Context())
+        self._task = asyncio.create_task(self._run(), name=f"{_TASK}-{self.db}", context=Context())
 
     @property
     def is_over(self) -> bool:
@@ -122,7 +127,6 @@ class DatabaseWatch:
         return self.find_obstacle() or ("" if is_complete else STARTING)
 
     def find_position(self) -> WatchPosition:
-        """Return the current moment."""
         return WatchPosition(self._epoch, self._number)
 
     def register(
@@ -149,7 +153,6 @@ class DatabaseWatch:
         return self.index.add(dependencies, on_change)
 
     async def close(self) -> None:
-        """End the watch."""
         await cancel_until_over([self._task])
 
     def _has_changed(self, number: int, dependencies: Sequence[Dependency]) -> bool:

@@ -87,7 +87,6 @@ class _Table(dict[EqualityKey, "_Anchored | dict[int, _Anchored]"]):
                 self[key] = {id(entry): entry, id(anchored): anchored}
 
     def remove(self, keys: frozenset[EqualityKey], anchored: _Anchored) -> None:
-        """Remove a dependency."""
         for key in keys:
             entry = self.get(key)
             if isinstance(entry, dict):
@@ -96,7 +95,6 @@ class _Table(dict[EqualityKey, "_Anchored | dict[int, _Anchored]"]):
                 del self[key]
 
     def find(self, key: EqualityKey) -> Iterable[_Anchored]:
-        """Return the dependencies of a key."""
         entry = self.get(key)
         if entry is None:
             return ()
@@ -117,7 +115,6 @@ class _Anchor:
             yield from self.table.find(key)
 
     def list_all(self) -> Iterator[_Anchored]:
-        """Return all dependencies."""
         for key in self.table:
             yield from self.table.find(key)
 
@@ -152,7 +149,6 @@ class _Collection:
         return anchored
 
     def remove(self, anchored: _Anchored) -> None:
-        """Remove a dependency."""
         for members in (self.members, self.whole, self.opened):
             members.pop(id(anchored), None)
         if anchored.path:
@@ -177,7 +173,6 @@ class _Collection:
         return self.touches[path], owners
 
     def find(self, facts: ChangeFacts) -> Iterator[_Anchored]:
-        """Return the dependencies that a change concerns."""
         if facts.operation not in _RULES:
             yield from self.members.values()
             return
@@ -260,10 +255,7 @@ class InvalidationIndex:
     def add(
         self, dependencies: Iterable[Dependency], on_change: Callable[[], None]
     ) -> Registration:
-        """Register a function, which is called once, when one of the dependencies changes.
-
-        It must not raise an error.
-        """
+        """Call a function, which must not raise, once when one of the dependencies changes."""
         registration = Registration(tuple(dependencies), on_change)
         registration.bytes = _BASE_BYTES + sum(map(_measure, registration.dependencies))
         self.bytes += registration.bytes
@@ -288,7 +280,6 @@ class InvalidationIndex:
         return bool(waiting)
 
     def remove(self, registration: Registration) -> None:
-        """Remove a registration, if it is still there."""
         if self._registrations.pop(id(registration), None) is None:
             return
         self.bytes -= registration.bytes

@@ -55,7 +55,6 @@ class Sources:
         self._generation += 1
 
     async def find(self, namespaces: Iterable[str]) -> dict[str, ReadSource]:
-        """Return the source of each namespace."""
         return {each: await self._find(each, _MAX_VIEWS) for each in namespaces}
 
     async def _find(self, namespace: str, depth: int) -> ReadSource:

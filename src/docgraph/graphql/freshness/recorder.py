@@ -75,7 +75,6 @@ class ReadRecord:
         return self.has_ids and bool(self.keys) and _ID not in self.keys
 
     def build(self, sources: Mapping[str, ReadSource]) -> list[Dependency]:
-        """Return the dependencies in the collections that are read."""
         source = sources[self.namespace]
         if not source.has_keys:
             return list(map(Dependency, source.namespaces))

@@ -36,10 +36,7 @@ class AppSession:
 
 @dataclass(frozen=True, slots=True)
 class AppAccess:
-    """Authorizes callers for apps, now or hypothetically.
-
-    `mode` is the JSON mode of results; None: that of the app.
-    """
+    """Authorizes callers for apps; `mode` is the JSON mode of results, None: that of the app."""
 
     graphql: GraphqlService
     apps: Apps

@@ -105,7 +105,6 @@ def render_body(request: GraphqlRequest) -> bytes:
 
 
 def read_request(content: Mapping[str, Any]) -> GraphqlRequest:
-    """Read the members of a request."""
     query = _require_query(content.get("query"))
     variables, operation_name, limits = _read_values(content)
     return GraphqlRequest(query, variables, operation_name, limits=limits)
@@ -302,10 +301,7 @@ def encode_segments(segments: tuple[str, ...]) -> str | None:
 
 
 class RequestedOperation:
-    """The operation of a request, resolved at first use and cached.
-
-    It has no reference to the request, which refers to it.
-    """
+    """The operation of a request, resolved at first use; no reference leads to the request."""
 
     __slots__ = ("_apps", "_found", "_offload", "_uri")
 

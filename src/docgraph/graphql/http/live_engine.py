@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -54,27 +54,22 @@ class LiveEndpoint(Protocol):
         """Return whether a caller may see the collections behind a query."""
 
 
+@dataclass(eq=False)
 class AppEngine:
     """Executes operations of apps for live queries."""
 
-    def __init__(
-        self, endpoint: LiveEndpoint, apps: Apps, store: Store, lane: Lane, registry: PluginRegistry
-    ) -> None:
-        self.watch = endpoint.watch
-        self.endpoint = endpoint
-        self._apps = apps
-        self._store = store
-        self._lane = lane
-        self._registry = registry
+    endpoint: LiveEndpoint
+    _apps: Apps
+    _store: Store
+    _lane: Lane
+    _registry: PluginRegistry
 
     async def find_app(self, exchange: Exchange) -> App:
-        """Return the app that a request is sent to."""
         app = await self._apps.find(AppRequest.of(exchange).uri)
         exchange.app = str(app.definition.id)
         return app
 
     async def has_live_apps(self) -> bool:
-        """Return whether any app has live queries."""
         served = await self._apps.list_served()
         descriptors = (entry.document.get("descriptor") for entry in served)
         return any(isinstance(each, dict) and each.get("live") for each in descriptors)
@@ -111,7 +106,7 @@ class AppEngine:
         self, app: App, request: GraphqlRequest, exchange: Exchange
     ) -> tuple[Result, tuple[Dependency, ...] | str]:
         """Execute an operation; return what its answer depends on, or why that is not known."""
-        recorder = DependencyRecorder(self.watch.sources)
+        recorder = DependencyRecorder(self.endpoint.watch.sources)
         result = await self.endpoint.run_recorded(app, request, exchange, recorder)
         return result, await recorder.finish()
 
@@ -138,7 +133,7 @@ class LiveRuns:
 
     def __init__(self, engine: AppEngine, answers: SharedAnswers) -> None:
         self._engine = engine
-        self._watch = engine.watch
+        self._watch = engine.endpoint.watch
         self._answers = answers
 
     async def run_again(self, authorize: Authorize, query: LiveQuery) -> Worked:

@@ -208,7 +208,6 @@ class LiveService:
             release(live.outer)
 
     def close_query(self, query: LiveQuery, reason: str) -> None:
-        """Release a live query that has ended."""
         transport = self._open.pop(query, None)
         if transport is not None:
             query.end(LEFT)
@@ -327,10 +326,7 @@ class DryRun(Protocol):
     def build_post(
         self, outer: Exchange, path: str, body: bytes, account: Account | None
     ) -> Exchange:
-        """Return the exchange of a JSON POST by `account` to the encoded path.
-
-        It has the time that `outer` has left.
-        """
+        """Return the exchange of a JSON POST by `account`, with the time that `outer` has left."""
 
     async def authorize(
         self, exchange: Exchange, outer: Exchange, *, quietly: bool = False

@@ -216,7 +216,6 @@ class LiveSocket:
                 close()
 
     def end(self, ending: CloseReason) -> None:
-        """End the connection, with the reason."""
         if self.ending is None:
             self.ending = ending
             self._wake.set()

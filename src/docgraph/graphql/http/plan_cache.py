@@ -77,10 +77,7 @@ PlanKey = tuple[bool, str | None, str]
 
 
 class Plans:
-    """At most `size` plans of all apps together (LRU).
-
-    It stores only their order of use, with weak references.
-    """
+    """At most `size` plans of all apps together (LRU), which it knows by weak references only."""
 
     def __init__(self, size: int) -> None:
         self._used: LruDict[ref[Plan], PlanKey] = LruDict(size)
@@ -124,7 +121,6 @@ class Operations:
         self._building: LoadingCache[tuple[VisibleApp, PlanKey], Plan] = LoadingCache(0)
 
     async def view(self, app: App, roles: Collection[str]) -> VisibleApp:
-        """Return the app as a caller with these roles sees it."""
         view = app.kept_view(roles)
         if view is None:
             view = await run_blocking(self._lane, app.visible_to, roles)
@@ -262,7 +258,6 @@ class FiniteNumbersRule(_Owner, ValidationRule):
     """
 
     def enter_float_value(self, node: IntValueNode | FloatValueNode, *_: Any) -> None:
-        """Check a number."""
         type_ = get_named_type(self.context.get_input_type())
         if (type_ is None or type_.name == "Float") and not isfinite(float(node.value)):
             message = f"{self.owner}: {node.value[:40]} is beyond the range of a double"

@@ -66,7 +66,6 @@ class Ran(NamedTuple):
 
     @property
     def commands(self) -> list[CommandRecord]:
-        """The commands that were sent to the database, in order."""
         return sorted(self.result.commands, key=lambda command: command.started)
 
     def explain(self) -> dict[str, Any]:
@@ -108,7 +107,6 @@ def render_result(
 
 
 def render_error(error: DocgraphError) -> Body:
-    """Render an error that ended the request."""
     content = allocations.dumps({"data": None, "errors": list_errors(error)})
     return Body(error.status, content, MEDIA_TYPE, list(error.headers))
 
@@ -208,7 +206,6 @@ def _reject(path: tuple[str, ...], reason: str) -> NotAcceptable:
 
 
 async def answer_table(shape: CsvShape, cells: CsvCells, plan: Plan, result: Result) -> Body:
-    """Return the response with the table of a result."""
     limit = plan.app.app.limits.response_bytes
     text = await render_table(shape, result.data, cells, limit)
     if text is None:

@@ -158,7 +158,6 @@ class GraphqlService(Service):
         return encode_segments((*self._base, *normalise_uri(uri).split("/")))
 
     def time_limit_ms(self, exchange: Exchange) -> int:
-        """Return the time limit of queries."""
         return int(self.config.query_time_limit)
 
     async def handle(self, exchange: Exchange) -> Answer:
@@ -205,7 +204,6 @@ class GraphqlService(Service):
         return (await self._in_time(exchange, work)).result
 
     async def view(self, app: App, exchange: Exchange) -> VisibleApp:
-        """Return the app as the caller of the exchange sees it."""
         return await self._operations.view(app, exchange.roles)
 
     async def plan(self, app: App, request: GraphqlRequest, exchange: Exchange) -> Plan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from math import inf
 from time import monotonic
 from typing import Final, NamedTuple
@@ -57,39 +58,34 @@ class Worked(NamedTuple):
 RunLiveQuery = Callable[["LiveQuery"], Awaitable[Worked]]
 
 
+@dataclass(eq=False)
 class LiveQuery:
     """A live query; `work` authorizes its request again and returns the current answer."""
 
-    def __init__(
-        self,
-        user: str,
-        work: RunLiveQuery,
-        schedule: RunSchedule,
-        interval: float,
-        *,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self.user = user
-        self.shared: SharedAnswer | None = None
-        self.ending: CloseReason | None = None
-        self.error: DocgraphError | None = None  # what ended it, if it was an error
-        self.on_news: Callable[[], object] | None = None
-        self._work = work
-        self._schedule = schedule
-        self._interval = interval
-        self._clock = clock
-        self._digest = b""
-        self._newest: bytes | None = None
-        self._news = asyncio.Event()
-        self._is_changed = self._is_busy = False
-        self._ran_at = self._paused_until = -inf
+    user: str
+    _work: RunLiveQuery
+    _schedule: RunSchedule
+    _interval: float
+    clock: Callable[[], float] = field(default=monotonic, kw_only=True)
+    shared: SharedAnswer | None = None
+    ending: CloseReason | None = None
+    error: DocgraphError | None = None  # what ended it, if it was an error
+    on_news: Callable[[], object] | None = None
+    _digest: bytes = b""
+    _newest: bytes | None = None
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_changed: bool = False
+    _is_busy: bool = False
+    _ran_at: float = -inf
+    _paused_until: float = -inf
+    _timer: asyncio.TimerHandle | None = None  # of the next run
+    _retry: asyncio.TimerHandle | None = None  # of an answer with errors
+
+    def __post_init__(self) -> None:
         self._pauses = GrowingPauses(_PAUSE, _LONGEST_PAUSE, least=1)
-        self._timer: asyncio.TimerHandle | None = None  # of the next run
-        self._retry: asyncio.TimerHandle | None = None  # of an answer with errors
 
     def begin(self, answer: LiveAnswer) -> None:
-        """Offer the first answer."""
-        self._ran_at = self._clock()
+        self._ran_at = self.clock()
         self._receive(answer)
 
     def mark_changed(self) -> None:
@@ -128,7 +124,7 @@ class LiveQuery:
     async def run(self) -> float:
         """Run once, and offer the answer; return the cost."""
         self._is_changed = False
-        self._ran_at = self._clock()
+        self._ran_at = self.clock()
         try:
             cost = await self._run()
         finally:
@@ -156,7 +152,7 @@ class LiveQuery:
         is_passing = isinstance(error, _PASSING) and not isinstance(error, _REFUSING)
         if is_passing:
             limit = find_retry_after(error) if isinstance(error, TooManyRequests) else 0.0
-            self._paused_until = self._clock() + max(next(self._pauses), limit)
+            self._paused_until = self.clock() + max(next(self._pauses), limit)
             self._is_changed = True
         elif isinstance(error, DocgraphError):
             self.error = error
@@ -194,7 +190,7 @@ class LiveQuery:
         if self._is_busy or self.ending is not None:
             return
         self._is_busy = True
-        delay = max(self._ran_at + self._interval, self._paused_until) - self._clock()
+        delay = max(self._ran_at + self._interval, self._paused_until) - self.clock()
         if delay > 0:
             self._timer = asyncio.get_running_loop().call_later(delay, self._enqueue)
         else:

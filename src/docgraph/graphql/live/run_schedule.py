@@ -28,7 +28,6 @@ class DueRun(Protocol):
 
     async def run(self) -> float:
         """Run the live query; return the cost, 1 for an execution."""
-        ...
 
 
 class RunSchedule:
@@ -50,7 +49,6 @@ class RunSchedule:
         self.start_due()
 
     def remove(self, run: DueRun) -> None:
-        """Remove a run that has not started."""
         queue = self._queues.get(run.user)
         if queue is not None and run in queue:
             queue.remove(run)
@@ -59,7 +57,6 @@ class RunSchedule:
 
     @property
     def waiting(self) -> int:
-        """The number of due runs that have not started."""
         return sum(map(len, self._queues.values()))
 
     def start_due(self) -> None:

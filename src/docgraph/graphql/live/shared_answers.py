@@ -28,7 +28,6 @@ class LiveAnswer(NamedTuple):
     def build(
         cls, content: bytes, *, has_errors: bool = False, untrackable: str = ""
     ) -> LiveAnswer:
-        """Build an answer from its JSON."""
         digest = blake2b(content, digest_size=16).digest()
         return cls(content, digest, has_errors, untrackable)
 
@@ -67,16 +66,14 @@ class SharedAnswer:
     size: int = 0  # bytes of the answer, while it is retained
 
 
+@dataclass(eq=False)
 class SharedAnswers:
     """The current answers of this process, by the key that equal queries have."""
 
-    def __init__(
-        self, max_bytes: int = _MAX_BYTES, count_writes: Callable[[], object] = lambda: 0
-    ) -> None:
-        self._current: dict[Hashable, SharedAnswer] = {}
-        self._count_writes = count_writes
-        self._max_bytes = max_bytes
-        self._bytes = 0
+    max_bytes: int = _MAX_BYTES
+    count_writes: Callable[[], object] = lambda: 0
+    _current: dict[Hashable, SharedAnswer] = field(default_factory=dict)
+    _bytes: int = 0
 
     def __len__(self) -> int:
         return len(self._current)
@@ -90,12 +87,12 @@ class SharedAnswers:
         answer only if this instance has written nothing since.
         """
         shared = self._current.get(key)
-        if shared and listener.shared is None and shared.writes != self._count_writes():
+        if shared and listener.shared is None and shared.writes != self.count_writes():
             self._hide(shared)
             shared = None
         is_own = shared is None
         if shared is None:
-            shared = self._current[key] = SharedAnswer(key, self._count_writes())
+            shared = self._current[key] = SharedAnswer(key, self.count_writes())
             shared.execution = asyncio.create_task(self._execute(shared, execute))
             shared.execution.add_done_callback(_retrieve)
         self._join(shared, listener)
@@ -138,7 +135,7 @@ class SharedAnswers:
         if self._current.get(shared.key) is shared:
             shared.size = len(answer.content)
             self._bytes += shared.size
-        while self._bytes > self._max_bytes:  # the oldest answers are executed again
+        while self._bytes > self.max_bytes:  # the oldest answers are executed again
             self._hide(next(other for other in self._current.values() if other.size))
         return answer
 

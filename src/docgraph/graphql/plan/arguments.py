@@ -197,7 +197,6 @@ class _VariableFinder(Visitor):
         self.names: set[str] = set()
 
     def enter_variable(self, node: VariableNode, *_: Any) -> None:
-        """Record the name."""
         self.names.add(node.name.value)
 
 

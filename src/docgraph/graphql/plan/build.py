@@ -268,7 +268,6 @@ _TOTAL = ("totalCount",)
 
 
 def _read_parts(selection: Selection) -> ConnectionParts:
-    """Return the selected parts of a connection."""
     parts = list(_list_fields(selection.only_block, ()))
     paths = {path for path, _ in parts}
     return ConnectionParts(

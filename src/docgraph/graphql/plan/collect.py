@@ -51,16 +51,12 @@ class Collector:
 
     @classmethod
     def of(cls, schema: GraphQLSchema, document: DocumentNode, flags: Flags | None) -> Collector:
-        """Build a collector for this document."""
         return cls(schema, find_fragments(document), flags)
 
     def collect(
         self, type_: GraphQLObjectType, selection_sets: Iterable[SelectionSetNode]
     ) -> Collected:
-        """Return the fields of the selection sets that apply to objects of this type.
-
-        Raises `FieldFailure` if a condition is null.
-        """
+        """Return the fields that apply to the type; raise `FieldFailure` if a condition is null."""
         collected = Collected()
         visited: set[str] = set()
         for selection_set in selection_sets:

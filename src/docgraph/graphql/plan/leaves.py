@@ -33,7 +33,6 @@ class TypenameField:
     value: str
 
     def describe(self) -> Described | None:
-        """Return the constant."""
         return self.key, "constant", orjson.dumps(self.value)
 
 
@@ -85,7 +84,6 @@ def describe_type(type_: GraphQLOutputType, named: Described) -> Described:
 
 
 def is_nullable(type_: GraphQLOutputType) -> bool:
-    """Return whether null is a value of the type."""
     return not is_non_null_type(type_)
 
 

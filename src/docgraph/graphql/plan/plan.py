@@ -86,7 +86,6 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """The name of the operation, if it has one."""
         return self.operation.name.value if self.operation.name else ""
 
     @cached_property
@@ -105,7 +104,6 @@ class Plan:
 
     @cached_property
     def variables(self) -> VariableReader:
-        """The reader of a request's variables."""
         return VariableReader(self.app.schema, self.operation)
 
     @cached_property
@@ -128,7 +126,6 @@ class Plan:
         return tree
 
     def kept_tree(self, variables: Mapping[str, Any]) -> PlanTree | None:
-        """Return the tree if it is already built."""
         return self._trees.get(self._decide(variables))
 
     async def grow(self, variables: Mapping[str, Any], lane: Lane | None) -> PlanTree:
@@ -203,7 +200,6 @@ class _Conditions(Visitor):
         self.names: set[str] = set()
 
     def enter_directive(self, node: DirectiveNode, *_: Any) -> None:
-        """Record the variable of the condition."""
         if node.name.value in ("skip", "include"):
             self.names |= find_variables(node)
 

@@ -89,10 +89,7 @@ class ConnectionParts:
 
 @dataclass(frozen=True, eq=False)
 class Fetch:
-    """A field that is fetched from the database, once for all parents.
-
-    `serialize` instead of a `selection`: the documents themselves are values (`BsonDocument`).
-    """
+    """A field that is fetched once for all parents; `serialize`: its documents are values."""
 
     key: str
     type: GraphQLOutputType
@@ -112,12 +109,10 @@ class Fetch:
 
     @cached_property
     def namespace(self) -> str:
-        """The collection, with its database."""
         return f"{self.mapping.db}.{self.mapping.collection}"
 
     @cached_property
     def is_list_type(self) -> bool:
-        """Whether the values of the field are lists."""
         return _is_list(self.type)
 
     @cached_property
@@ -207,7 +202,6 @@ class Introspection:
 
     @property
     def type(self) -> GraphQLOutputType:
-        """The type of the field."""
         return self.definition.type
 
 
@@ -250,7 +244,6 @@ class Block:
 
     @cached_property
     def fetches(self) -> tuple[Fetch, ...]:
-        """The columns that are fetched."""
         return tuple(column for column in self.columns if isinstance(column, Fetch))
 
     @cached_property
@@ -261,10 +254,7 @@ class Block:
 
     @cached_property
     def program(self) -> NativeProgram | None:
-        """The output program of this block; None if its documents must be decoded.
-
-        It has a slot for each of the `fetches`.
-        """
+        """The output program, with a slot for each of the `fetches`; None: it needs documents."""
         native = find_native()
         if native is None or self.failure or self.needs_root:
             return None
@@ -344,7 +334,6 @@ class Selection:
 
     @cached_property
     def needs_root(self) -> bool:
-        """Whether something below uses `rootDoc`."""
         return any(block.needs_root for block in self.blocks.values())
 
     @cached_property
@@ -418,7 +407,6 @@ class PlanTree:
 
     @cached_property
     def connections(self) -> tuple[Fetch, ...]:
-        """The fetches among them that are connections."""
         return tuple(f for f in self.fetches if f.connection is not None)
 
     @cached_property

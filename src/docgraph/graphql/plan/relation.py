@@ -47,7 +47,6 @@ class Relation:
 
 
 def analyse(mapping: QueryMapping | AggregationMapping) -> Relation:
-    """Return the relation of a mapping."""
     keys = frozenset[str]().union(*(t.foreign_keys for t in mapping.templates))
     roots = frozenset[str]().union(*(t.root_paths for t in mapping.templates))
     foreign_keys, root_paths = tuple(sorted(keys)), tuple(sorted(roots))

@@ -76,7 +76,6 @@ class AbandonedReads:
             self._task = asyncio.create_task(self._run(), name="end abandoned reads")
 
     async def close(self) -> None:
-        """Stop."""
         self._is_off = True
         if self._task is not None:
             self._task.cancel()

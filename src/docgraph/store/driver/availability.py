@@ -99,7 +99,6 @@ class Availability:
 
     @property
     def fault(self) -> Fault | None:
-        """The current fault, as far as it is known."""
         return self._absence or self._refusal or self._lacking
 
     @property

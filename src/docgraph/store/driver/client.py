@@ -90,10 +90,7 @@ async def close_client(client: DriverClient) -> None:
 
 
 class BlockingPing:
-    """Pings the database with one connection, for a process without an event loop.
-
-    `longest_wait` is how long requests wait for a server, in seconds.
-    """
+    """Pings the database without an event loop; requests wait for a server as `longest_wait`."""
 
     def __init__(
         self, connection_string: str, seconds: float, db: str, longest_wait: float
@@ -141,7 +138,6 @@ class BlockingPing:
         client[self._db].command({"ping": 1}, read_preference=preference)
 
     def close(self) -> None:
-        """Close the connection."""
         if self._client is not None:
             self._client.close()
 

@@ -120,10 +120,7 @@ class Commands:
         one_batch: bool = False,
         take: Take | None = None,
     ) -> list[Document]:
-        """Return the documents of `find` or `aggregate`; with `one_batch`, at most one batch.
-
-        If `take` is given, it receives them in portions, and none are returned.
-        """
+        """Return the documents, of `one_batch` at most; `take` gets them in portions instead."""
         self._abandoned.mark(command)
         with Observed(db, command) as seen:
             seconds = self.limit(command, deadline)
@@ -208,10 +205,7 @@ class Commands:
         writing: bool = False,
         preference: ServerMode | None = None,
     ) -> T:
-        """Await the work with a time limit; raise only docgraph's errors.
-
-        The patience of the deadline bounds how long the work waits for a server.
-        """
+        """Await the work within a time limit, and the patience of its deadline for a server."""
         if self.waits.is_away:
             raise explain(AUTHENTICATION_FAILED) if self.waits.is_refused else unreachable()
         limit = None if seconds is None else seconds + _GRACE

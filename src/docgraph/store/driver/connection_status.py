@@ -83,7 +83,6 @@ class Lost(_Absence):
 
     @property
     def event(self) -> Event:
-        """The event for the log."""
         contact = self.contact
         return DatabaseLost(self.reason, contact.address, contact.origin, self.hint)
 
@@ -97,7 +96,6 @@ class Refused(_Absence):
 
     @property
     def event(self) -> Event:
-        """The event for the log."""
         contact = self.contact
         return DatabaseRefused(
             self.reason, contact.user, contact.address, contact.origin, self.hint
@@ -135,12 +133,10 @@ class Lacking:
 
     @property
     def message(self) -> str:
-        """One line for the operator."""
         return f"the database user {self.user!r} lacks rights: {'; '.join(self.places)}"
 
     @property
     def event(self) -> Event:
-        """The event for the log."""
         contact = self.contact
         return RightsMissing(self.places, self.user, contact.address, contact.origin, self.hint)
 
@@ -237,10 +233,7 @@ def explain_errors(
     *,
     was_there: bool = False,
 ) -> tuple[str, str]:
-    """Return the reason and what to do, from the driver's messages.
-
-    A server that `was_there` answered before.
-    """
+    """Return the reason and what to do; a server that `was_there` has answered before."""
     text = "; ".join(_SETTINGS.sub("", error) for error in sorted(errors))
     reasons = (*_LATER_REASONS, *_REASONS) if was_there else _REASONS
     otherwise = f"see whether MongoDB still runs there; {_AGAIN}" if was_there else _CORRECT

@@ -152,12 +152,10 @@ async def fail_connection(connection: AsyncConnection, error: BaseException) -> 
 
 
 def raise_error(reply: Document, connection: AsyncConnection) -> None:
-    """Raise the error of a response that has one."""
     _check_command_response(reply, connection.max_wire_version)
 
 
 def can_extend_commands() -> bool:
-    """Return whether `extend_commands` can be used."""
     return _IS_TESTED
 
 

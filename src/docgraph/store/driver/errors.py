@@ -62,80 +62,75 @@ class CollectionGone(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    kind: type[DocgraphError]
     message: str
     hint: str | None = None
+    kind: type[DocgraphError] = StoreRejected
 
 
-_UNREACHABLE = _Rule(StoreUnavailable, "the database cannot be reached", "is it running?")
+_UNREACHABLE = _Rule("the database cannot be reached", "is it running?", kind=StoreUnavailable)
 _INVALID = _Rule(
-    StoreUnavailable, "the database sent an invalid response", "the log has the reason"
+    "the database sent an invalid response", "the log has the reason", kind=StoreUnavailable
 )
 # Not the caller's fault, so neither 401 nor 403 (decision 25).
 _REFUSED = _Rule(
-    StoreUnavailable, "the database refuses the login of docgraph", "the log says what to do"
+    "the database refuses the login of docgraph", "the log says what to do", kind=StoreUnavailable
 )
-_DENIED = _Rule(StoreDenied, "docgraph lacks a right at the database", "the log says which")
-_QUERY = _Rule(StoreRejected, "invalid query: the database does not understand it")
-_TRANSACTION = _Rule(StoreRejected, "the given transaction is not in progress")
-_FIELD_END = _Rule(StoreRejected, "a field path must not end with a '.'")
+_DENIED = _Rule("docgraph lacks a right at the database", "the log says which", kind=StoreDenied)
+_QUERY = _Rule("invalid query: the database does not understand it")
+_TRANSACTION = _Rule("the given transaction is not in progress")
+_FIELD_END = _Rule("a field path must not end with a '.'")
 _PROJECTION = _Rule(
-    StoreRejected,
     "a projection cannot both include and exclude properties",
     "only _id can be excluded from a projection that includes",
 )
-_SORT = _Rule(StoreRejected, "invalid sort", "a sort is an object of property and 1 or -1")
+_SORT = _Rule("invalid sort", "a sort is an object of property and 1 or -1")
 _DUPLICATE = _Rule(
-    Conflict,
     "duplicate key: the write collides with an existing _id or a unique index",
     "an update with upsert whose filter does not match an existing document collides, too",
+    kind=Conflict,
 )
-_TIME = _Rule(TimeLimitExceeded, "operation exceeded its time limit")
+_TIME = _Rule("operation exceeded its time limit", kind=TimeLimitExceeded)
 _MEMORY = _Rule(
-    StoreRejected,
     "the query needs more memory than the database gives one",
     "reduce it with a filter or a limit, or allow the use of disk",
 )
-_INDEX = _Rule(StoreRejected, "the database does not take these keys or options of an index")
+_INDEX = _Rule("the database does not take these keys or options of an index")
 _OTHER_INDEX = _Rule(
-    StoreRejected,
     "an index with this name or these keys exists and is another one",
     "indexes cannot be changed: delete it and create it again",
 )
-_UNCONFIRMED = _Rule(TimeLimitExceeded, "the write was not confirmed by enough servers in time")
+_UNCONFIRMED = _Rule(
+    "the write was not confirmed by enough servers in time", kind=TimeLimitExceeded
+)
 _CONFIRMATION = _Rule(
-    StoreRejected,
     "the write is done, but the servers that should confirm it are not there",
     "give another writeConcern, such as 'majority'",
 )
 _CONCERN = _Rule(
-    StoreRejected,
     "the database cannot read this collection with this read concern",
     "give another readConcern, such as 'majority'",
 )
 _RESUME = _Rule(
-    ResumePointLost,
     "the change stream cannot be resumed from this token",
     "start it again without one",
+    kind=ResumePointLost,
 )
 
-_NAME = _Rule(StoreRejected, "invalid database or collection name")
-_VIEW = _Rule(
-    StoreRejected, "a view does not support this", "use the collection that the view reads"
-)
-_PATH = _Rule(StoreRejected, "invalid field path in the update")
-_CAPPED = _Rule(
-    StoreRejected, "the document is too large for the capped collection", "make it shorter"
-)
-_DEEP = _Rule(StoreRejected, "the query or document is nested too deeply")
-_BSON = _Rule(QueryError, "a value or key cannot be expressed in BSON")
-_UNSUPPORTED = _Rule(NotSupported, "the database does not support this")
-_API = _Rule(StoreRejected, "not part of the API version that the connection string demands")
+_NAME = _Rule("invalid database or collection name")
+_VIEW = _Rule("a view does not support this", "use the collection that the view reads")
+_PATH = _Rule("invalid field path in the update")
+_CAPPED = _Rule("the document is too large for the capped collection", "make it shorter")
+_DEEP = _Rule("the query or document is nested too deeply")
+_BSON = _Rule("a value or key cannot be expressed in BSON", kind=QueryError)
+_UNSUPPORTED = _Rule("the database does not support this", kind=NotSupported)
+_API = _Rule("not part of the API version that the connection string demands")
 _BUSY = _Rule(
-    Conflict, "another operation on the collection or database is in progress", "try again"
+    "another operation on the collection or database is in progress", "try again", kind=Conflict
 )
-_INTERRUPTED = _Rule(StoreUnavailable, "the operation was interrupted at the database", "try again")
-_DISK = _Rule(StoreUnavailable, "the database has no space left")
+_INTERRUPTED = _Rule(
+    "the operation was interrupted at the database", "try again", kind=StoreUnavailable
+)
+_DISK = _Rule("the database has no space left", kind=StoreUnavailable)
 
 _OTHER_COLLECTION = 361  # CollectionUUIDMismatch
 
@@ -171,34 +166,27 @@ _RULES: dict[int, _Rule] = {
     15: _DEEP,  # Overflow
     AUTHENTICATION_FAILED: _REFUSED,
     22: _BSON,  # InvalidBSON
-    27: _Rule(NotFound, "the index does not exist"),  # IndexNotFound
-    28: _Rule(  # PathNotViable
-        StoreRejected, "the update leads through a value that is neither object nor array"
-    ),
+    27: _Rule("the index does not exist", kind=NotFound),  # IndexNotFound
+    28: _Rule("the update leads through a value that is neither object nor array"),  # PathNotViable
     29: _PATH,  # NonExistentPath
     30: _PATH,  # InvalidPath
-    34: _Rule(  # CannotBackfillArray
-        StoreRejected, "the update leads too far behind the end of an array"
-    ),
-    40: _Rule(  # ConflictingUpdateOperators
-        StoreRejected, "the update changes a path and another one below it"
-    ),
+    34: _Rule("the update leads too far behind the end of an array"),  # CannotBackfillArray
+    40: _Rule("the update changes a path and another one below it"),  # ConflictingUpdateOperators
     50: _TIME,  # MaxTimeMSExpired
-    52: _Rule(StoreRejected, "a property may not start with '$'"),  # DollarPrefixedFieldName
-    53: _Rule(StoreRejected, "the database does not take this _id"),  # InvalidIdField
-    54: _Rule(StoreRejected, "the update leads to more than one value"),  # NotSingleValueField
-    55: _Rule(StoreRejected, "a reference needs $ref and $id, in this order"),  # InvalidDBRef
+    52: _Rule("a property may not start with '$'"),  # DollarPrefixedFieldName
+    53: _Rule("the database does not take this _id"),  # InvalidIdField
+    54: _Rule("the update leads to more than one value"),  # NotSingleValueField
+    55: _Rule("a reference needs $ref and $id, in this order"),  # InvalidDBRef
     56: _FIELD_END,  # EmptyFieldName
-    57: _Rule(StoreRejected, "a property may not contain '.'"),  # DottedFieldName
-    61: _Rule(  # ShardKeyNotFound
-        StoreRejected,
+    57: _Rule("a property may not contain '.'"),  # DottedFieldName
+    61: _Rule(
         "a write to a sharded collection must specify the shard key",
         "give it with the query parameter 'shardkey'",
-    ),
+    ),  # ShardKeyNotFound
     64: _UNCONFIRMED,  # WriteConcernTimeout
-    66: _Rule(  # ImmutableField
-        StoreForbidden, "the update would change _id or the shard key", "insert a new document"
-    ),
+    66: _Rule(
+        "the update would change _id or the shard key", "insert a new document", kind=StoreForbidden
+    ),  # ImmutableField
     67: _INDEX,  # CannotCreateIndex
     68: _OTHER_INDEX,  # IndexAlreadyExists
     73: _NAME,  # InvalidNamespace
@@ -206,102 +194,93 @@ _RULES: dict[int, _Rule] = {
     86: _OTHER_INDEX,  # IndexKeySpecsConflict
     79: _CONFIRMATION,  # UnknownReplWriteConcern
     100: _CONFIRMATION,  # UnsatisfiableWriteConcern
-    112: _Rule(  # WriteConflict
-        Conflict, "write conflict with another operation", "try again"
-    ),
+    112: _Rule(
+        "write conflict with another operation", "try again", kind=Conflict
+    ),  # WriteConflict
     115: _UNSUPPORTED,  # CommandNotSupported
     116: _CAPPED,  # DocTooLargeForCapped
-    121: _Rule(StoreRejected, "document failed validation"),  # DocumentValidationFailure
-    123: _Rule(  # NotAReplicaSet
-        StoreRejected, "the database is no replica set, which this kind of read or write needs"
-    ),
-    133: _Rule(  # FailedToSatisfyReadPreference
-        StoreRejected, "the database has no server that fits the read preference"
-    ),
-    165: _Rule(StoreRejected, "views are nested too deeply"),  # ViewDepthLimitExceeded
+    121: _Rule("document failed validation"),  # DocumentValidationFailure
+    123: _Rule(
+        "the database is no replica set, which this kind of read or write needs"
+    ),  # NotAReplicaSet
+    133: _Rule(
+        "the database has no server that fits the read preference"
+    ),  # FailedToSatisfyReadPreference
+    165: _Rule("views are nested too deeply"),  # ViewDepthLimitExceeded
     166: _VIEW,  # CommandNotSupportedOnView
     167: _VIEW,  # OptionNotSupportedOnView
-    171: _Rule(  # CannotIndexParallelArrays
-        StoreRejected, "a compound index cannot cover two array properties of one document"
-    ),
-    181: _Rule(  # AmbiguousIndexKeyPattern
-        StoreRejected, "several indexes have these keys", "name one of them"
-    ),
-    182: _Rule(StoreRejected, "invalid definition of a view"),  # InvalidViewDefinition
+    171: _Rule(
+        "a compound index cannot cover two array properties of one document"
+    ),  # CannotIndexParallelArrays
+    181: _Rule("several indexes have these keys", "name one of them"),  # AmbiguousIndexKeyPattern
+    182: _Rule("invalid definition of a view"),  # InvalidViewDefinition
     197: _INDEX,  # InvalidIndexSpecificationOption
-    201: _Rule(  # CannotBuildIndexKeys
-        StoreRejected, "an index of the collection cannot hold a value of the document"
-    ),
+    201: _Rule(
+        "an index of the collection cannot hold a value of the document"
+    ),  # CannotBuildIndexKeys
     207: _BSON,  # InvalidUUID
-    224: _Rule(  # QueryFeatureNotAllowed
-        StoreRejected,
+    224: _Rule(
         "the filter holds an operator that is not allowed there",
         "an upsert takes no $expr, $near or $text in its filter",
-    ),
+    ),  # QueryFeatureNotAllowed
     232: _DEEP,  # MaxSubPipelineDepthExceeded
     238: _UNSUPPORTED,  # NotImplemented
-    241: _Rule(StoreRejected, "failed to convert a value"),  # ConversionFailure
-    242: _Rule(StoreRejected, "the collection cannot be made"),  # CannotCreateCollection
+    241: _Rule("failed to convert a value"),  # ConversionFailure
+    242: _Rule("the collection cannot be made"),  # CannotCreateCollection
     260: _RESUME,  # InvalidResumeToken
-    263: _Rule(  # OperationNotSupportedInTransaction
-        StoreRejected, "the database does not do this in a transaction", "send the request alone"
-    ),
+    263: _Rule(
+        "the database does not do this in a transaction", "send the request alone"
+    ),  # OperationNotSupportedInTransaction
     262: _TIME,  # ExceededTimeLimit
-    280: _Rule(  # ChangeStreamFatalError
-        StoreRejected, "the stages of a change stream must leave the _id of an event as it is"
-    ),
+    280: _Rule(
+        "the stages of a change stream must leave the _id of an event as it is"
+    ),  # ChangeStreamFatalError
     286: _RESUME,  # ChangeStreamHistoryLost
-    291: _Rule(  # NoQueryExecutionPlans
-        StoreRejected, "no index helps to answer this query, and it needs one"
-    ),
+    291: _Rule("no index helps to answer this query, and it needs one"),  # NoQueryExecutionPlans
     357: _BSON,  # InvalidBSONType
-    370: _Rule(StoreRejected, "the index belongs to the shard key"),  # CannotDropShardKeyIndex
-    371: _Rule(StoreForbidden, "the database is blocking writes"),  # UserWritesBlocked
-    _OTHER_COLLECTION: _Rule(CollectionGone, "the collection does not exist any more"),
+    370: _Rule("the index belongs to the shard key"),  # CannotDropShardKeyIndex
+    371: _Rule("the database is blocking writes", kind=StoreForbidden),  # UserWritesBlocked
+    _OTHER_COLLECTION: _Rule("the collection does not exist any more", kind=CollectionGone),
     10003: _CAPPED,  # CannotGrowDocumentInCappedNamespace
-    10334: _Rule(  # BSONObjectTooLarge
-        StoreRejected, "the document is too large", "divide it: the database stores 16 MiB in one"
-    ),
+    10334: _Rule(
+        "the document is too large", "divide it: the database stores 16 MiB in one"
+    ),  # BSONObjectTooLarge
     **dict.fromkeys((11000, 11001, 12582), _DUPLICATE),  # DuplicateKey
-    13297: _Rule(  # DatabaseDifferCase
-        Conflict, "a database of this name exists with different case"
-    ),
+    13297: _Rule(
+        "a database of this name exists with different case", kind=Conflict
+    ),  # DatabaseDifferCase
     14031: _DISK,  # OutOfDiskSpace
-    15958: _Rule(StoreRejected, "a $limit must be positive"),
+    15958: _Rule("a $limit must be positive"),
     16746: _Rule(
-        StoreRejected,
         "a number in the path is both a position of an array and a property of its elements",
         "sort by another path, or rename the property",
     ),
     15974: _SORT,
-    15975: _Rule(StoreRejected, "a sort order must be 1 (ascending) or -1 (descending)"),
-    15998: _Rule(StoreRejected, "a field path may not contain an empty name"),
-    16410: _Rule(StoreRejected, "a name in a field path may not start with '$'"),
+    15975: _Rule("a sort order must be 1 (ascending) or -1 (descending)"),
+    15998: _Rule("a field path may not contain an empty name"),
+    16410: _Rule("a name in a field path may not start with '$'"),
     **dict.fromkeys((17287, 31253, 31254), _PROJECTION),
     17312: _SORT,
-    31138: _Rule(StoreRejected, "invalid $meta sort"),
+    31138: _Rule("invalid $meta sort"),
     40218: _Rule(
-        StoreRejected,
         "the filter gives no score or distance to sort by or show",
         "$meta needs $text or $near in the filter",
     ),
-    40323: _Rule(StoreRejected, "a pipeline stage must be an object with exactly one property"),
-    40352: _Rule(StoreRejected, "a field path cannot be empty"),
+    40323: _Rule("a pipeline stage must be an object with exactly one property"),
+    40352: _Rule("a field path cannot be empty"),
     40353: _FIELD_END,
-    40573: _Rule(  # change streams on a standalone server
-        NotSupported,
+    40573: _Rule(
         "change streams need a replica set or a sharded cluster",
         "turn the server into a replica set; one of a single member is enough",
-    ),
-    51091: _Rule(StoreRejected, "invalid regular expression"),
-    51108: _Rule(StoreRejected, "invalid option of a regular expression"),
+        kind=NotSupported,
+    ),  # change streams on a standalone server
+    51091: _Rule("invalid regular expression"),
+    51108: _Rule("invalid option of a regular expression"),
     51246: _Rule(
-        StoreRejected,
         "a projection such as 'items.$' found no matching element",
         "add a condition on that array to the filter",
     ),
     5626500: _Rule(
-        StoreRejected,
         "$near and $nearSphere cannot be used here, such as for a count",
         "use $geoWithin with $center or $centerSphere",
     ),
@@ -309,33 +288,32 @@ _RULES: dict[int, _Rule] = {
 
 # Codes with several meanings, such as BadValue and TypeMismatch, by the text of the error.
 _BY_TEXT: dict[str, _Rule] = {
-    "by zero": _Rule(StoreRejected, "an expression divides by zero"),
+    "by zero": _Rule("an expression divides by zero"),
     "resume token was not found": _RESUME,  # the stages removed the event of the token
     "valid BSON UTC datetime": _Rule(
-        StoreRejected,
         "a document of a time series needs a date in the time field",
         "the option timeField of the collection names the field",
     ),
     "on a time-series collection|is a timeseries collection": _Rule(
-        StoreRejected,
         "a time series cannot change or delete single documents",
         "change or delete all documents with some values of the metaField",
     ),
     "Cannot apply .*non-(numeric|integral) type": _Rule(
-        StoreRejected, "the update computes with a value that is no number", "$set a number first"
+        "the update computes with a value that is no number", "$set a number first"
     ),
     "Cannot apply .*non-array|must be an array but is of type|element of non-array type": _Rule(
-        StoreRejected, "the update changes a list, but the value is none", "$set a list first"
+        "the update changes a list, but the value is none", "$set a list first"
     ),
     "positional operator did not find|No array filter found": _Rule(
-        StoreRejected,
         "the update does not say which elements of the list it changes",
         "use $[] for all of them, or a condition on the list in the filter and $",
     ),
-    "operations to current value": _Rule(StoreRejected, "the number would have more than 64 bits"),
+    "operations to current value": _Rule("the number would have more than 64 bits"),
 }
 _VAGUE = (_QUERY, _VIEW, _RULES[280])
-_UNKNOWN = _Rule(StoreError, "the database could not do what was asked", "the log has the reason")
+_UNKNOWN = _Rule(
+    "the database could not do what was asked", "the log has the reason", kind=StoreError
+)
 
 
 _OF_THE_CONNECTION = (ConnectionFailure, ConfigurationError, InvalidOperation)

@@ -45,7 +45,6 @@ class RecordedCommands(Commands):
         one_batch: bool = False,
         take: Take | None = None,
     ) -> list[Document]:
-        """Record the command and run it."""
         self.sent.append((db, dict(command)))
         return await super().fetch(
             db, command, deadline, consistency, one_batch=one_batch, take=take

@@ -359,7 +359,6 @@ class FastPath:
         self._timer = loop.call_later(_LOOK_SECONDS, self._end_waiting) if self._waiting else None
 
     def close(self) -> None:
-        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

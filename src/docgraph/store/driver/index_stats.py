@@ -64,7 +64,6 @@ class IndexStats:
     async def list_indexes(
         self, place: CollectionName, deadline: Deadline
     ) -> tuple[NamedIndex, ...]:
-        """Return the indexes of a collection."""
         db, collection = place
         check_namespace(db, collection)
         command: Document = {"listIndexes": collection, "cursor": {"batchSize": _MAX_INDEXES}}

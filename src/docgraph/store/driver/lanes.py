@@ -47,10 +47,7 @@ CommandShape = tuple[Any, ...]
 
 
 class Wait(NamedTuple):
-    """How long a command may wait; `begin` is called when a wait has ended.
-
-    `is_raw`: the documents of the response are not decoded.
-    """
+    """How long a command waits, and what to `begin` then; `is_raw`: documents stay encoded."""
 
     deadline: Deadline = Deadline()
     begin: Callable[[], None] | None = None
@@ -131,7 +128,6 @@ class ReadCost:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether the reads take long."""
         return self.average >= _HEAVY_SECONDS and not self.is_point
 
     def end_trial(self) -> None:
@@ -141,7 +137,6 @@ class ReadCost:
             trial.set_result(None)
 
     def expect_size(self, command: Document) -> int:
-        """Return how many bytes the response may have."""
         if self.size is not None:
             return self.size
         count = _count(command) if "find" in command else 0
@@ -208,7 +203,6 @@ class PoolLanes:
 
     @property
     def has_waiting(self) -> bool:
-        """Whether a read waits for a connection."""
         return self._all.waiting > 0
 
     def has_waited(self, since: float) -> bool:
@@ -225,7 +219,6 @@ class PoolLanes:
 
     @property
     def has_other_trials(self) -> bool:
-        """Whether other trials run or wait."""
         return self._trials is not None and self._trials.inside + self._trials.waiting > 1
 
     def resize(self, connections: int) -> None:
@@ -288,7 +281,6 @@ class PoolLanes:
             self._waited_at = time.monotonic()
 
     def leave(self, *, is_heavy: bool) -> None:
-        """End a turn."""
         self._all.leave()
         if is_heavy:
             self._heavy.leave()

@@ -177,7 +177,6 @@ class ResultReader:
         self._rest = 0  # flaws in documents beyond the reported ones
 
     def read(self, data: bytes | memoryview) -> Document:
-        """Decode one document of the response."""
         try:
             return bson.decode(data, self.options)
         except InvalidBSON:

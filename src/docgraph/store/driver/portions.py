@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from bson import DBRef
@@ -81,7 +82,6 @@ class OneField(Sequence[Any]):
     def decode(
         cls, native: NativeLane, documents: Sequence[bytes], name: str, decode: Decode
     ) -> OneField:
-        """Decode the field of all documents."""
         return cls(name, native.read_field(documents, name, decode, _MISSING))
 
     def read(self, name: str) -> list[Any] | None:
@@ -108,27 +108,17 @@ class LargePortion(list[Document]):
     """Documents of which one is larger than a portion: process it in a thread."""
 
 
+@dataclass(eq=False)
 class RawBatch:
-    """The documents of a response as the database sent them.
+    """The documents of a response, encoded; the lock `turn` is held to decode a portion."""
 
-    The `turn` is a lock: only one request at a time decodes a portion.
-    """
-
-    def __init__(
-        self,
-        raw: Sequence[bytes | memoryview],
-        reader: ResultReader,
-        turn: asyncio.Lock,
-        deadline: Deadline = _NO_DEADLINE,
-    ) -> None:
-        self._deadline = deadline
-        self._raw = raw
-        self._reader = reader
-        self._turn = turn
+    _raw: Sequence[bytes | memoryview]
+    _reader: ResultReader
+    _turn: asyncio.Lock
+    _deadline: Deadline = _NO_DEADLINE
 
     @property
     def size(self) -> int:
-        """The size of all documents in bytes."""
         return sum(len(data) for data in self._raw)
 
     @property
@@ -195,7 +185,6 @@ class SplitBatch(RawBatch):
 
     @property
     def size(self) -> int:
-        """The size of all documents in bytes."""
         return self._batch.size
 
     @property

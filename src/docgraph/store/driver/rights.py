@@ -43,13 +43,8 @@ _STREAM: Final = "$changeStream"
 
 _READING: Final = frozenset({"changeStream", "collStats", "find", "listCollections", "listIndexes"})
 _WRITING: Final = _READING | {
-    "createCollection",
-    "createIndex",
-    "dropCollection",
-    "dropIndex",
-    "insert",
-    "remove",
-    "update",
+    *("createCollection", "createIndex", "dropCollection", "dropIndex"),
+    *("insert", "remove", "update"),
 }
 
 
@@ -89,7 +84,6 @@ class Privileges:
         ]
 
     def find_missing(self, rights: Iterable[Right]) -> tuple[Missing, ...]:
-        """Return the missing rights, each with its missing actions."""
         missing = []
         for right in rights:
             granted = [actions for resource, actions in self._granted if _covers(resource, right)]

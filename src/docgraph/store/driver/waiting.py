@@ -89,7 +89,6 @@ class Waits:
         self.denied: set[Right] = set()  # privileges that commands lacked
 
     def close(self) -> None:
-        """Stop the timer."""
         self.wheel.close()
 
     def record_denial(self, text: str) -> None:
@@ -107,7 +106,6 @@ class Waits:
             self.denied.discard(right)
 
     def count_writes(self, client: object) -> int:
-        """Return the number of running writes of a client."""
         return sum(entry.is_write for entry in self.entries.get(id(client), ()))
 
     def expire(self, now: float, *, is_away: bool) -> None:

@@ -88,7 +88,6 @@ class Analysis:
         self._stored = model.stored
 
     def scope(self) -> ExpressionScope:
-        """Return the scope of a stored document."""
         return ExpressionScope(self._stored)
 
     def deepen(self, depth: Depth) -> None:
@@ -136,13 +135,11 @@ class Analysis:
             )
 
     def check_size(self, size: Size, place: ExpressionPath) -> None:
-        """Reject a value that can be too large."""
         self._check_bytes(size.built, MAX_BYTES, place)
         self._check_bytes(size.bytes, _MAX_REFERRED, place)
         self.check_depth(size.depth, place)
 
     def check_depth(self, depth: Depth, place: ExpressionPath) -> None:
-        """Reject a value that can be too deep."""
         if max([depth.levels, *depth.parts.values()]) > MAX_LEVELS:
             raise self.too_large(
                 f"{place}: the expression can make a value of more than {MAX_LEVELS} levels",

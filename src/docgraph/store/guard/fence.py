@@ -73,7 +73,6 @@ class FilterParts(NamedTuple):
 
     @property
     def stages(self) -> list[Filter]:
-        """The filter as stages of a pipeline."""
         front: list[Filter] = [{"$match": self.front}] if self.front else []
         return [*front, FENCE, match_behind(self.behind)] if self.behind else front
 

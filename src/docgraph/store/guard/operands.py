@@ -30,11 +30,9 @@ class Operands:
     trusted: bool = False
 
     def get(self, index: int) -> Size:
-        """Return the operand at that position."""
         return self.all[index] if index < len(self.all) else number(0, 0)
 
     def name(self, name: str) -> Size:
-        """Return the operand of that name."""
         return self.named.get(name, number(0, 0))
 
     @property
@@ -44,7 +42,6 @@ class Operands:
 
     @property
     def bytes(self) -> Form:
-        """All of them together."""
         return add(*(operand.bytes for operand in self.all))
 
     @property

@@ -48,7 +48,6 @@ class CollectionReference(NamedTuple):
 
     @property
     def place(self) -> CollectionName:
-        """The database and the collection."""
         return self.db, self.collection
 
 

@@ -10,6 +10,7 @@ the fence. In these cases it finds the ids, and a `find` by these ids reads the 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -104,22 +105,16 @@ async def _find_ground(stats: CollectionStats, place: CollectionName) -> Ground:
     return Ground(by_bytes, partial(serves_surely, indexes))
 
 
+@dataclass(frozen=True)
 class FencedFind:
     """A `find` of one caller with a part behind the fence; `send` sends a command."""
 
-    def __init__(
-        self,
-        place: CollectionName,
-        parts: FilterParts,
-        projection: Mapping[str, Any] | None,
-        bounds: tuple[int, int],
-        comment: Any,
-    ) -> None:
-        self._place = place
-        self._parts = parts
-        self._projection = projection or {}
-        self._skip, self._limit = bounds
-        self._comment = comment
+    _place: CollectionName
+    _parts: FilterParts
+    _projection: Mapping[str, Any]
+    _skip: int
+    _limit: int
+    _comment: Any
 
     async def run(
         self, send: Send, stats: CollectionStats | None, order: Order, take: Take | None

@@ -26,10 +26,7 @@ _ROUNDING: Final = 1 + 1e-9  # products of floating-point numbers may be slightl
 
 
 class LoopElement:
-    """The element of a loop that runs `turns` times over `total` bytes; None: not known yet.
-
-    `most` is its largest size, `mean` the average over all turns.
-    """
+    """The element of a loop over `total` bytes, None: not known yet; `most` and `mean` of it."""
 
     __slots__ = ("mean", "most", "total")
 
@@ -77,7 +74,6 @@ class Form(NamedTuple):
         return inf if most.parts else most.constant * _ROUNDING
 
     def times(self, factor: float) -> Form:
-        """Return a multiple of the form."""
         if not self.parts:
             return Form(_times(self.constant, factor))
         if not factor:
@@ -86,12 +82,10 @@ class Form(NamedTuple):
         return Form(_times(self.constant, factor), parts)
 
     def resolve(self, part: LoopElement, value: Form) -> Form:
-        """Return the form with `value` in place of a part."""
         count = self.parts.get(part, 0)
         return add(self.without(part), value.times(count)) if count else self
 
     def without(self, part: LoopElement) -> Form:
-        """Return the form without one of its parts."""
         if part not in self.parts:
             return self
         return Form(
@@ -108,7 +102,6 @@ def _times(number: float, factor: float) -> float:
 
 
 def add(*forms: Form) -> Form:
-    """Return the sum of the forms."""
     constant = 0.0
     parts: dict[LoopElement, float] = {}
     for form in forms:
@@ -159,7 +152,6 @@ class Depth(NamedTuple):
         return Depth(max(self.levels + levels, 0), parts)
 
     def resolve(self, part: LoopElement, value: Depth) -> Depth:
-        """Return the depth with `value` in place of a part."""
         if part not in self.parts:
             return self
         others = {other: added for other, added in self.parts.items() if other is not part}
@@ -176,7 +168,6 @@ FLAT: Final = Depth()
 
 
 def deepest(depths: Iterable[Depth]) -> Depth:
-    """Return the maximum of the depths."""
     levels = 0.0
     parts: dict[LoopElement, float] = {}
     for depth in depths:
@@ -275,7 +266,6 @@ class ExpressionScope:
     below: tuple[str, Size] | None = None
 
     def bind(self, variables: Mapping[str, Size]) -> ExpressionScope:
-        """Return the scope with more variables."""
         bound = {name: size._replace(built=NONE) for name, size in variables.items()}
         return replace(self, variables={**self.variables, **bound})
 
@@ -291,7 +281,6 @@ class ExpressionScope:
 
     @property
     def document(self) -> Size:
-        """Return the size of the whole document."""
         parts = [self.stored, *self.fields.values()]
         inner = join([form for part in parts for form in (part.length, part.inner)])
         low, high = min(part.low for part in parts), max(part.high for part in parts)

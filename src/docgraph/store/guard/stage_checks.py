@@ -55,24 +55,11 @@ _LONGEST: Final = 200
 _DEEPEST: Final = 200
 
 _JAVASCRIPT = ("$where", "$function", "$accumulator", "$_internaljsemit", "$_internaljsreduce")
-_STATE = (
-    "$changestream",
-    "$changestreamsplitlargeevent",
-    "$collstats",
-    "$currentop",
-    "$indexstats",
-    "$listcatalog",
-    "$listclustercatalog",
-    "$listlocalsessions",
-    "$listsampledqueries",
-    "$listsearchindexes",
-    "$listsessions",
-    "$plancachestats",
-    "$querysettings",
-    "$querystats",
-    "$shardeddatadistribution",
-)
-
+_STATE = """
+    $changestream $changestreamsplitlargeevent $collstats $currentop $indexstats $listcatalog
+    $listclustercatalog $listlocalsessions $listsampledqueries $listsearchindexes $listsessions
+    $plancachestats $querysettings $querystats $shardeddatadistribution
+""".split()
 # Always rejected, as stage or operator, at any depth; in lower case.
 _ALWAYS: dict[str, str] = {
     "$out": _WRITES,
@@ -82,34 +69,16 @@ _ALWAYS: dict[str, str] = {
 }
 
 UPDATE_STAGES: Final = frozenset(
-    {"$addFields", "$project", "$replaceRoot", "$replaceWith", "$set", "$unset"}
+    "$addFields $project $replaceRoot $replaceWith $set $unset".split()
 )
 STREAM_STAGES: Final = UPDATE_STAGES | {"$match", "$redact"}
-READ_STAGES: Final = STREAM_STAGES | {
-    "$bucket",
-    "$bucketAuto",
-    "$count",
-    "$densify",
-    "$documents",
-    "$facet",
-    "$fill",
-    "$geoNear",
-    "$graphLookup",
-    "$group",
-    "$limit",
-    "$lookup",
-    "$sample",
-    "$search",
-    "$searchMeta",
-    "$setWindowFields",
-    "$skip",
-    "$sort",
-    "$sortByCount",
-    "$unionWith",
-    "$unwind",
-    "$vectorSearch",
-}
-
+READ_STAGES: Final = STREAM_STAGES.union(
+    """
+    $bucket $bucketAuto $count $densify $documents $facet $fill $geoNear $graphLookup $group $limit
+    $lookup $sample $search $searchMeta $setWindowFields $skip $sort $sortByCount $unionWith $unwind
+    $vectorSearch
+    """.split()
+)
 # Types without keys. Any type that is neither here nor a dict or list is inspected further.
 _SCALARS = frozenset(
     {str, int, float, bool, type(None), bytes, ObjectId, Int64, Decimal128, Binary, Code}

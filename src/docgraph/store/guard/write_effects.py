@@ -218,7 +218,6 @@ def list_operations(update: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]
 
 
 def read_update(update: Mapping[str, Any]) -> Iterator[WrittenChange]:
-    """Return the changes by the operators of an update."""
     for operator, fields in update.items():
         if operator not in _OPERATORS or not isinstance(fields, Mapping):
             yield WrittenChange(ChangeOrigin.UPDATE, operator, None, fields)
