@@ -11,11 +11,9 @@ from docgraph.codec.escape import (
     unescape_keys,
 )
 from docgraph.codec.id_text import name_id
-from docgraph.codec.parse_scalars import InvalidScalar
 
 __all__ = [
     "EncodeError",
-    "InvalidScalar",
     "JsonMode",
     "as_meant",
     "as_written",

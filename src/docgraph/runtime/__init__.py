@@ -3,10 +3,10 @@
 from docgraph.runtime.admission_queue import AdmissionQueue
 from docgraph.runtime.after_commit import KeyedLock
 from docgraph.runtime.blocking import Blocking, Lane, count_cores, run_blocking
-from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, Expiry, LoadingCache, LruDict, close_all
+from docgraph.runtime.cache import AFTER_READ, AFTER_WRITE, LoadingCache, LruDict, close_all
 from docgraph.runtime.instance import Instance, create_instance, join_instance
 from docgraph.runtime.rate_buckets import Buckets, Quota, RateRequest, RateResult
-from docgraph.runtime.shared_memory import Generation, Generations, WindowCounters
+from docgraph.runtime.shared_memory import Generations, WindowCounters
 from docgraph.runtime.tasks import Tasks, cancel_until_over, watch_loop
 
 __all__ = [
@@ -15,8 +15,6 @@ __all__ = [
     "AdmissionQueue",
     "Blocking",
     "Buckets",
-    "Expiry",
-    "Generation",
     "Generations",
     "Instance",
     "KeyedLock",

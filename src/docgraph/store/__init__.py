@@ -2,7 +2,7 @@
 
 from docgraph.store.change_stream import ChangeEvents
 from docgraph.store.driver.client import DriverClient
-from docgraph.store.guard.shield import Guard, RevealKey, Rows
+from docgraph.store.guard.shield import RevealKey, Rows
 from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline
 from docgraph.store.store import ClientProvider, Store, open_store
 
@@ -10,7 +10,6 @@ __all__ = [
     "ChangeEvents",
     "ClientProvider",
     "DriverClient",
-    "Guard",
     "Policy",
     "RevealKey",
     "Rows",

@@ -1,7 +1,7 @@
 """Templates with variables: `$arg`, `$fk`, `$ifarg`, `@user …`, compiled once, rendered per use."""
 
 from docgraph.exchange.data import TrustedDocument
-from docgraph.variables.compilation import GRAPHQL, REST, Placeholder, Vocabulary
+from docgraph.variables.compilation import GRAPHQL, REST, Placeholder
 from docgraph.variables.compile_stages import flatten_stages
 from docgraph.variables.errors import Flaw, NotBound, TemplateError, UnusableValue
 from docgraph.variables.paths import (
@@ -60,7 +60,6 @@ __all__ = [
     "ValueOrigin",
     "VariableName",
     "Variables",
-    "Vocabulary",
     "compile_field",
     "compile_template",
     "find_misplaced",

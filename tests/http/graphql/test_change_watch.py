@@ -104,7 +104,7 @@ async def test_each_change_is_reported_once(watched: Watched) -> None:
 async def test_what_was_released_is_not_reported(watched: Watched) -> None:
     mark = await watched.begin()
     registration = present(watched.watch.register(mark, [watched.depend("ada")], pytest.fail))
-    watched.watch.release(registration)
+    registration.release()
     await watched.insert(owner="ada")
 
 

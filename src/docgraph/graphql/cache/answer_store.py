@@ -144,7 +144,7 @@ class AnswerStore:
         """Forget its dependencies; without the reference, no cycle is left to be collected."""
         registration, entry.registration = entry.registration, None
         if registration is not None:
-            self._watch.release(registration)
+            registration.release()
 
 
 class AnswerAdmission:

@@ -75,7 +75,8 @@ class GeneratedTypes:
         self._arguments: dict[Coordinates, dict[str, InputValueDefinitionNode]] = defaultdict(dict)
         self._field_types: dict[Coordinates, TypeNode] = {}
         self._fields: dict[str, dict[str, FieldDefinitionNode]] = defaultdict(dict)
-        self._follows: dict[SchemaPart, frozenset[Coordinates]] = {}
+        # The fields that each generated part follows.
+        self.follows: dict[SchemaPart, frozenset[Coordinates]] = {}
         self._count = 0
 
     def __bool__(self) -> bool:
@@ -85,10 +86,6 @@ class GeneratedTypes:
     def is_full(self) -> bool:
         """Whether the generated types exceed their limit, which was reported as an error."""
         return self._count > MAX_GENERATED
-
-    @property
-    def follows(self) -> Mapping[SchemaPart, frozenset[Coordinates]]:
-        return self._follows
 
     def find(self, name: str) -> TypeDefinitionNode | None:
         """Return the type of this name, generated or written by the author."""
@@ -148,7 +145,7 @@ class GeneratedTypes:
 
     def follow(self, generated: SchemaPart, *fields: Coordinates) -> None:
         """Remove a generated part from the schema of callers who do not see all these fields."""
-        self._follows[generated] = self._follows.get(generated, frozenset()) | {*fields}
+        self.follows[generated] = self.follows.get(generated, frozenset()) | {*fields}
 
     def extend(self) -> DocumentNode:
         """Return the SDL with all additions."""

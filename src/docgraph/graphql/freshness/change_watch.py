@@ -114,10 +114,6 @@ class ChangeWatch:
             registration.parts.append((watch, part))
         return registration
 
-    def release(self, registration: WatchRegistration) -> None:
-        """Forget an answer; its `on_change` is not called any more."""
-        registration.release()
-
     def is_current(self, db: str) -> bool:
         """Return whether changes of the database are known within the longest lag."""
         watch = self._watches.get(db)

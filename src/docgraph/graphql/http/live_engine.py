@@ -189,7 +189,7 @@ class LiveRuns:
                 return answer._replace(untrackable=dependencies), lambda: None
             registration = self._watch.register(mark, dependencies, on_change)
             if registration is not None:
-                return answer, partial(self._watch.release, registration)
+                return answer, registration.release
             names |= {dependency.namespace for dependency in dependencies}
             has_keys = any(dependency.keys for dependency in dependencies)
         on_change()  # it changes all the time

@@ -106,7 +106,7 @@ class Commands:
 
     def close(self) -> None:
         """Cancel the remaining background work."""
-        self.waits.close()
+        self.waits.wheel.close()
         if self._fast_path is not None:
             self._fast_path.close()
 

@@ -10,10 +10,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from docgraph.exchange.data import Consistency, Document
+from docgraph.exchange.data import Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.store.driver.command import Commands
-from docgraph.store.driver.portions import Take
 from docgraph.store.query_plan import Execution, read_execution
 from docgraph.store.store import Store
 
@@ -35,20 +34,9 @@ class RecordedCommands(Commands):
 
     sent: list[tuple[str, Document]]
 
-    async def fetch(
-        self,
-        db: str,
-        command: Document,
-        deadline: Deadline,
-        consistency: Consistency | None = None,
-        *,
-        one_batch: bool = False,
-        take: Take | None = None,
-    ) -> list[Document]:
+    async def fetch(self, db: str, command: Document, *rest: Any, **options: Any) -> list[Document]:
         self.sent.append((db, dict(command)))
-        return await super().fetch(
-            db, command, deadline, consistency, one_batch=one_batch, take=take
-        )
+        return await super().fetch(db, command, *rest, **options)
 
     async def explain_sent(self, deadline: Deadline) -> list[Sent]:
         """Return the database's explanation of each command, which executes them again."""

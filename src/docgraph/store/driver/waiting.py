@@ -88,9 +88,6 @@ class Waits:
         self.has_lost_login = False  # a connection is open, and its user no longer exists
         self.denied: set[Right] = set()  # privileges that commands lacked
 
-    def close(self) -> None:
-        self.wheel.close()
-
     def record_denial(self, text: str) -> None:
         """Record the database's message about a command that lacked a privilege, or a login."""
         if _NO_LOGIN in text:
