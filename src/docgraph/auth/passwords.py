@@ -310,6 +310,8 @@ DIGEST_HASHES: Final[Mapping[str, Callable[[bytes], Any]]] = {
 
 def build_ha1(algorithm: str, user: str, realm: str, password: str) -> str:
     """Return the HA1 of a password for digest authentication (RFC 7616 3.4.2), in hex."""
+    if algorithm not in DIGEST_HASHES:
+        raise ValueError(f"not an algorithm of digest authentication: {algorithm}")
     ha1: str = DIGEST_HASHES[algorithm](f"{user}:{realm}:{password}".encode()).hexdigest()
     return ha1
 

@@ -14,15 +14,7 @@ from docgraph.codec import as_meant, as_written, to_stored
 from docgraph.codec.bson_types import ObjectId
 from docgraph.codec.pieces import check_size
 from docgraph.config.section import PluginConfig
-from docgraph.exchange import (
-    Document,
-    Exchange,
-    Read,
-    Resource,
-    ResourceType,
-    Write,
-    WriteKind,
-)
+from docgraph.exchange import Document, Exchange, Read, Resource, ResourceType, Write, WriteKind
 from docgraph.exchange.errors import DefinitionError, NotSupported, RequestError
 from docgraph.plugins.kinds import DataInterceptor
 from docgraph.rest.news import CollectionNotifier
