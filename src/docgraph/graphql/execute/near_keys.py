@@ -112,14 +112,14 @@ def count_by_key(spec: RelationSpec) -> list[Document]:
     return [*spread_counts(spec), {"$group": {"_id": "$_id", COUNTED: {"$sum": f"${COUNTED}"}}}]
 
 
-def spread_counts(spec: RelationSpec) -> list[Document]:
-    """Return the same stages, with several numbers for a key that arrays have."""
+def spread_counts(spec: RelationSpec, name: str = COUNTED) -> list[Document]:
+    """Return the same stages, with several numbers (`name`) for a key that arrays have."""
     (join,) = spec.joins
     distinct = {"$setUnion": [{"$concatArrays": ["$_id", ["$_id"]]}, []]}
     keys = {"$filter": {"input": distinct, "cond": {"$not": [_is_null("$$this")]}}}
     return [
-        {"$group": {"_id": f"${join.target}", COUNTED: {"$sum": 1}}},
-        {"$project": {COUNTED: 1, "_id": {"$cond": [{"$isArray": "$_id"}, keys, "$_id"]}}},
+        {"$group": {"_id": f"${join.target}", name: {"$sum": 1}}},
+        {"$set": {"_id": {"$cond": [{"$isArray": "$_id"}, keys, "$_id"]}}},
         {"$unwind": "$_id"},  # null and missing values are no keys
     ]
 

@@ -24,6 +24,7 @@ from docgraph.variables import matches_nothing
 
 _KEY: Final = "_docgraph_k"
 _AGAIN: Final = "_docgraph_r"
+_NEAR: Final = -(1 << 53)  # what each near document adds to its count
 _TEXTS: Final = ["string", "object", "array"]  # types whose values may have texts
 
 
@@ -108,33 +109,34 @@ def _unite(
 ) -> RelatedStages:
     """Return the stages that count all related documents in one go, and those after the limit."""
     (join,) = spec.joins
-    counts: list[Document] = [
-        {"$match": rest},
-        *spread_counts(spec),
-        {"$project": {"_id": 0, _KEY: "$_id", COUNTED: 1}},
-    ]
-    is_near = {"$eq": [{"$type": "$_id"}, "missing"]}
-    ordering: list[Document] = [
-        {
-            "$project": {
-                **dict.fromkeys(other_paths, 1),
-                "_id": 1,
-                _KEY: {"$ifNull": [f"${join.key}", None]},
-            }
-        },
-        {"$unionWith": {"coll": spec.place[1], "pipeline": counts}},
-    ]
-    if join.key == "_id" and not {*other_paths} - {
-        "_id"
-    }:  # one document for each key, and nothing of it
-        near = {"$max": {"$cond": [is_near, 0, 1]}}
-        ordering += [
-            {"$group": {"_id": f"${_KEY}", "near": near, COUNTED: {"$sum": f"${COUNTED}"}}},
-            {"$match": {"near": 1}},
-            {"$project": {name: f"${COUNTED}"}},
+    filtering = [{"$match": rest}] if rest else []
+    ordering: list[Document]
+    if join.key == "_id" and {*other_paths} <= {"_id"}:
+        # One document for each key, and nothing of it: a sum below zero is that of a near document.
+        counts = [*filtering, *spread_counts(spec, name)]
+        ordering = [
+            {"$project": {"_id": 1, name: {"$literal": _NEAR}}},
+            {"$unionWith": {"coll": spec.place[1], "pipeline": counts}},
+            {"$group": {"_id": "$_id", name: {"$sum": f"${name}"}}},
+            {"$match": {name: {"$lt": 0}}},
+            {"$set": {name: {"$subtract": [f"${name}", _NEAR]}}},
         ]
     else:
-        ordering += _group_documents(name, is_near)
+        shown = {
+            **dict.fromkeys(other_paths, 1),
+            "_id": 1,
+            _KEY: {"$ifNull": [f"${join.key}", None]},
+        }
+        counts = [
+            *filtering,
+            *spread_counts(spec),
+            {"$project": {"_id": 0, _KEY: "$_id", COUNTED: 1}},
+        ]
+        ordering = [
+            {"$project": shown},
+            {"$unionWith": {"coll": spec.place[1], "pipeline": counts}},
+            *_group_documents(name),
+        ]
     again: Document = {
         "from": fetch.mapping.collection,
         "localField": "_id",
@@ -145,8 +147,9 @@ def _unite(
     return RelatedStages((), tuple(ordering), ({"$lookup": again}, {"$replaceWith": whole}))
 
 
-def _group_documents(name: str, is_near: Document) -> list[Document]:
+def _group_documents(name: str) -> list[Document]:
     """Return the stages that give each near document the number of its key."""
+    is_near = {"$eq": [{"$type": "$_id"}, "missing"]}
     return [
         {
             "$group": {
