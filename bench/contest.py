@@ -24,7 +24,7 @@ import orjson
 import psutil
 from pymongo import MongoClient
 
-from bench import agents, cached, data, lists, load, logins, row_filters
+from bench import agents, cached, data, lists, load, logins, related, row_filters
 from bench.beside import PAIRS
 from bench.workloads import WORKLOADS, Workload
 from docgraph.embedded import EmbeddedMongo
@@ -107,7 +107,7 @@ def running_database() -> Iterator[str]:
         data.load(uri)
         row_filters.load(uri)
         with MongoClient[dict[str, Any]](uri) as client:
-            apps = [*load_definitions(), row_filters.APP]
+            apps = [*load_definitions(), row_filters.APP, related.APP]
             client["docgraph"]["gql-apps"].insert_many(apps)
         yield uri
 

@@ -11,7 +11,19 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from statistics import median
 
-from bench import agents, asgi, cached, lists, load, logins, people, questions, row_filters, streams
+from bench import (
+    agents,
+    asgi,
+    cached,
+    lists,
+    load,
+    logins,
+    people,
+    questions,
+    related,
+    row_filters,
+    streams,
+)
 from bench.beside import compare_pairs
 from bench.contest import (
     Contestant,
@@ -51,6 +63,10 @@ def main() -> None:
                     print_rungs(wanted(workloads, args), contestants, uri, args)
         if wanted(cached.IDS, args):
             print_cached(uri, args)
+        if wanted(related.WORKLOADS, args):
+            related.load(uri)
+            with running_docgraph(uri) as docgraph, running_twin(uri) as twin:
+                print_related(docgraph, twin, uri, args)
         if wanted(agents.WORKLOADS, args):
             logins.store_user(uri)
             with (
@@ -149,6 +165,25 @@ def format_pair(own: Result, rival: Result) -> str:
         f"{own.cpu_ms:8.3f} {rival.cpu_ms:8.3f}   {pairs.render()} {pairs.verdict}"
         f"   {median(database):.3f}, {database_pairs.render()}"
     )
+
+
+def print_related(
+    docgraph: Contestant, twin: Contestant, uri: str, args: argparse.Namespace
+) -> None:
+    """W19: CPU of the server and of the database together, beside that of the twin."""
+    print(f"{'':16} {'cpu ms':>8} {'twin':>8}   quotient, bar")
+    database = find_database(uri)
+    for workload in wanted(related.WORKLOADS, args):
+        compare(workload, [docgraph, twin])
+        result = time_rung(workload, [docgraph, twin], args, database)
+        own, rival = (
+            [one.cpu_ms + one.database_ms for one in result[name].rounds]
+            for name in (docgraph.name, twin.name)
+        )
+        pairs = compare_pairs(own, rival).render()
+        bar = related.BARS[workload.id]
+        line = f"{workload.id:16} {median(own):8.3f} {median(rival):8.3f}   {pairs}, {bar}"
+        print(line, flush=True)
 
 
 def print_cached(uri: str, args: argparse.Namespace) -> None:

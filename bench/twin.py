@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 from pymongo import AsyncMongoClient
 
-from bench import row_filters
+from bench import related, row_filters
 from bench.data import DB
 from bench.workloads import ROW_FILTERS, WORKLOADS
 
@@ -263,6 +263,22 @@ def notes_page(name: str) -> Handler:
     return handle
 
 
+async def related_orders(variables: dict[str, Any]) -> Any:
+    """W19, a condition"""
+    rows = await related.find_orders(_db())
+    return {"orders": [{"id": row.pop("_id"), **row} for row in rows]}
+
+
+def counted_customers(direction: int) -> Handler:
+    """W19, an order"""
+
+    async def handle(variables: dict[str, Any]) -> Any:
+        rows = await related.find_customers(_db(), direction)
+        return {"customers": [{"id": row.pop("_id"), **row} for row in rows]}
+
+    return handle
+
+
 HANDLERS: dict[str, Handler] = {
     "W0": typename,
     "W1": post,
@@ -278,10 +294,13 @@ HANDLERS: dict[str, Handler] = {
     "R2": page(100),
     "R2-1000": page(1000),
     "W12": long,
+    "W19-filter": related_orders,
+    "W19-asc": counted_customers(1),
+    "W19-desc": counted_customers(-1),
     **{f"W14-{name}": notes(name) for name in row_filters.FILTERS},
     **{f"W14-{name}-rest": notes_page(name) for name in row_filters.FILTERS},
 }
-_KNOWN = [one for one in (*WORKLOADS, *ROW_FILTERS) if one.id in HANDLERS]
+_KNOWN = [one for one in (*WORKLOADS, *ROW_FILTERS, *related.WORKLOADS) if one.id in HANDLERS]
 _BY_QUERY = {one.query: HANDLERS[one.id] for one in _KNOWN if one.query}
 _BY_PATH = {one.path: HANDLERS[one.id] for one in _KNOWN if not one.query}
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from bench import row_filters
+from bench import related, row_filters
 from bench.beside import PAIRS, Quotient, compare_pairs
 from bench.twin import HANDLERS
 from bench.workloads import ROW_FILTERS
 from graphql import build_schema, parse, validate
+
+from docgraph.graphql.apps.compiled_app import build_app
+from docgraph.graphql.definition.definition import decode_definition
+from docgraph.graphql.sections import Graphql
 
 
 def test_each_pair_is_compared_by_itself() -> None:
@@ -47,3 +51,11 @@ def test_lists_under_a_row_filter_are_asked_by_graphql_and_by_rest() -> None:
     assert not any(validate(schema, parse(one.query)) for one in by_graphql)
     assert len(by_graphql) * 2 == len(ROW_FILTERS) == 2 * len(row_filters.FILTERS)
     assert {one.id for one in ROW_FILTERS} <= HANDLERS.keys()
+
+
+def test_each_rung_across_relations_is_a_query_with_a_twin_and_a_bar() -> None:
+    schema = build_app(decode_definition(related.APP), Graphql()).visible_to(()).schema
+    assert not any(validate(schema, parse(one.query)) for one in related.WORKLOADS)
+    names = {one.id for one in related.WORKLOADS}
+    assert names == related.BARS.keys()
+    assert names <= HANDLERS.keys()
