@@ -64,7 +64,7 @@ async def estimate_documents(tree: PlanTree, run: Run) -> tuple[int, int]:
 def list_related(tree: PlanTree, run: Run) -> list[tuple[Fetch, RelatedCondition]]:
     """Return the conditions on related documents of all lists, also those inside of others."""
     conditions: list[tuple[Fetch, RelatedCondition]] = []
-    for fetch in tree.listed_fetches:
+    for fetch, _ in tree.listed_fetches:
         where = run.prepared[id(fetch)].where
         pending = list(find_conditions(where.filter)) if where.has_relations else []
         while pending:

@@ -51,9 +51,8 @@ def compile_arguments(
 
 async def prepare_lists(tree: PlanTree, run: Run) -> None:
     """Reject conditions and orders that need an index which does not exist."""
-    for fetch in tree.listed_fetches:
-        prepared, mapping = run.prepared[id(fetch)], fetch.mapping
-        assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
+    for fetch, mapping in tree.listed_fetches:
+        prepared = run.prepared[id(fetch)]
         where, spec, order = prepared.where, mapping.where, mapping.order
         is_filtered = spec is not None and spec.indexed_only and bool(where.filter)
         is_ordered = order is not None and order.indexed_only and bool(prepared.order)
@@ -64,7 +63,7 @@ async def prepare_lists(tree: PlanTree, run: Run) -> None:
                     filter_ = await _replace_served(where.filter, run)
                     prepared = prepared._replace(where=where._replace(filter=filter_))
                 far = await _find_served_fields(spec, run) if is_filtered and spec else []
-                _check(fetch, prepared, indexes, far)
+                _check(fetch, mapping, prepared, indexes, far)
             except FieldFailure as failure:
                 run.prepared[id(fetch)] = prepared._replace(failure=failure)
 
@@ -96,11 +95,14 @@ async def _find_served_fields(spec: WhereSpec, run: Run) -> list[str]:
 
 
 def _check(
-    fetch: Fetch, prepared: PreparedFetch, stored: Sequence[Index] | None, far: Sequence[str]
+    fetch: Fetch,
+    mapping: QueryMapping,
+    prepared: PreparedFetch,
+    stored: Sequence[Index] | None,
+    far: Sequence[str],
 ) -> None:
     """Check the indexes; where they are not known, as of a view, none counts."""
-    mapping, where, order = fetch.mapping, prepared.where, prepared.order
-    assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
+    where, order = prepared.where, prepared.order
     indexes = stored or ()
     if stored is not None:  # else the database decides about a search or `near`
         keys = [key for index in indexes for key in index.keys]

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 from docgraph.exchange import Document
 from docgraph.exchange.errors import DocgraphError
-from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import PreparedFetch, Run
 from docgraph.graphql.execute.near_keys import build_lookup, is_countable, spread_counts
@@ -30,9 +29,8 @@ _TEXTS: Final = ["string", "object", "array"]  # types whose values may have tex
 
 async def prepare_related_orders(tree: PlanTree, run: Run) -> None:
     """Prepare the stages of orders by related documents; such an order has no ties."""
-    for fetch in tree.listed_fetches:
-        prepared, mapping = run.prepared[id(fetch)], fetch.mapping
-        assert isinstance(mapping, QueryMapping)  # noqa: S101 - see listed_fetches
+    for fetch, mapping in tree.listed_fetches:
+        prepared = run.prepared[id(fetch)]
         if mapping.order is None or not prepared.order or prepared.failure is not None:
             continue
         orders = {n: o for n, o in mapping.order.related.items() if n in prepared.order}

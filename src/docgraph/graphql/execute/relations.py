@@ -21,6 +21,7 @@ from docgraph.exchange import Document
 from docgraph.exchange.data import CollectionName, Filter
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine
+from docgraph.graphql.definition.mapping import QueryMapping
 from docgraph.graphql.errors import FieldFailure, describe_failure
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.near_keys import (
@@ -71,19 +72,19 @@ class _Lookup(NamedTuple):
 
 async def resolve_relations(tree: PlanTree, run: Run) -> None:
     """Replace the conditions on related documents of every list."""
-    fetches = [
-        fetch
-        for fetch in tree.listed_fetches
+    filtered = [
+        (fetch, mapping)
+        for fetch, mapping in tree.listed_fetches
         if run.prepared[id(fetch)].where.has_relations and not run.prepared[id(fetch)].failure
     ]
-    if fetches:
-        await concurrently([_resolve_fetch(fetch, run) for fetch in fetches])
+    if filtered:
+        await concurrently([_resolve_fetch(*each, run) for each in filtered])
 
 
-async def _resolve_fetch(fetch: Fetch, run: Run) -> None:
+async def _resolve_fetch(fetch: Fetch, mapping: QueryMapping, run: Run) -> None:
     prepared = run.prepared[id(fetch)]
-    where, mapping = prepared.where, fetch.mapping
-    template = mapping.find if fetch.is_root else fetch.relation.rest  # type: ignore[union-attr]
+    where = prepared.where
+    template = mapping.find if fetch.is_root else fetch.relation.rest
     room = KEY_BYTES if fetch.is_root else _SHARED_KEY_BYTES
     try:
         around = _render(template, prepared.scope)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from graphql import (
@@ -166,7 +167,7 @@ class TreeBuilder:
         if is_leaf_type(named):
             serialize = show = self._find_serializer(named)
             if isinstance(mapping, GroupMapping):
-                serialize = lambda result: show(result["count"])  # noqa: E731
+                serialize = partial(_serialize_count, show)
         else:
             selection = self._build_selection(named, position, nodes)
         connection = None
@@ -229,6 +230,10 @@ class TreeBuilder:
         if is_enum_type(named):
             return self.app.app.enums[named.name].name_of
         return serializer(named.name, self.app.app.mode)
+
+
+def _serialize_count(show: Callable[[Any], Any], result: Any) -> Any:
+    return show(result["count"])
 
 
 def _needed_paths(selection: Selection | None) -> Iterator[str]:

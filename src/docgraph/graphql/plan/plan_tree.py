@@ -396,13 +396,13 @@ class PlanTree:
         )
 
     @cached_property
-    def listed_fetches(self) -> tuple[Fetch, ...]:
-        """The queries among them that callers may filter or order."""
+    def listed_fetches(self) -> tuple[tuple[Fetch, QueryMapping], ...]:
+        """The queries among them that callers may filter or order, with their mappings."""
         return tuple(
-            fetch
+            (fetch, mapping)
             for fetch in self.fetches
-            if isinstance(fetch.mapping, QueryMapping)
-            and (fetch.mapping.where is not None or fetch.mapping.order is not None)
+            if isinstance(mapping := fetch.mapping, QueryMapping)
+            and (mapping.where is not None or mapping.order is not None)
         )
 
     @cached_property
