@@ -91,6 +91,13 @@ def find_conditions(filter_: Filter) -> Iterator[RelatedCondition]:
                 yield from find_conditions(branch)
 
 
+def list_namespaces(condition: RelatedCondition) -> Iterator[str]:
+    """Yield the collections of a condition, and of those inside of it."""
+    yield condition.spec.namespace
+    for inner in find_conditions(condition.filter):
+        yield from list_namespaces(inner)
+
+
 def replace_conditions(filter_: Filter, replace: Callable[[RelatedCondition], Filter]) -> Any:
     """Return the filter with another condition in place of each one on related documents."""
     if len(filter_) == 1 and RELATION in filter_:

@@ -43,6 +43,7 @@ from docgraph.graphql.related import (
     RelatedCondition,
     RelationSpec,
     find_conditions,
+    list_namespaces,
     replace_conditions,
     split_conjuncts,
 )
@@ -233,7 +234,7 @@ class _Resolver:
     ) -> Filter | None:
         """Return the condition on the keys of near documents; None if that is not possible."""
         spec, large = condition.spec, self.run.plan.large_relations
-        if await self._expects_many(near, spec):
+        if await self._expects_many(near, condition):
             return None
         keys = await self._find_keys(condition, selecting)
         if keys is None:
@@ -248,13 +249,13 @@ class _Resolver:
             return None
         return filter_
 
-    async def _expects_many(self, near: CollectionName, spec: RelationSpec) -> bool:
+    async def _expects_many(self, near: CollectionName, condition: RelatedCondition) -> bool:
         """Return whether many keys were found before, and `$lookup` gives the same answer.
 
-        Rows that are hidden must not decide it.
+        Rows that are hidden, also in relations inside of the condition, must not decide it.
         """
-        rows = self.run.rows or {}
-        if near[0] != spec.place[0] or rows.keys() & {".".join(near), spec.namespace}:
+        spec, rows = condition.spec, self.run.rows or {}
+        if near[0] != spec.place[0] or rows.keys() & {".".join(near), *list_namespaces(condition)}:
             return False
         is_large = self.run.plan.large_relations.expects(spec)
         return is_large and await compares_alike(near, spec.place, self.run)
