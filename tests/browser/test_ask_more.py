@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 
 LIVE = "query Watched @live { scores { _id points } }"
 SCORES = """
-type Query { scores: [Score]  pets(kind: Kind!, tags: [String!], old: Boolean): [Pet] }
+type Query {
+  scores: [Score]  pets(kind: Kind!, tags: [String!], old: Boolean): [Pet]  ranking: [Score]
+}
 enum Kind { DOG CAT }
-type Score { _id: String!  points: Int }
+type Score { _id: String!  points: Int  player: Player }
+type Player { name: String }
 interface Pet { name: String }
 type Dog implements Pet { name: String  barks: Boolean }
 """
@@ -41,8 +44,14 @@ def place(browser: Browser, mongo_client: Mongo, mongo_uri: str) -> Iterator[Pla
     with placed(mongo_client, mongo_uri) as one:
         one.mongo[one.db]["scores"].insert_one({"_id": "ann", "points": 1})
         scores = one.find("scores", {}, sort={"_id": 1})
+        relations = {"player": {"fields": {"name": ["eq"]}}}
         mappings = {
-            "Query": {"scores": scores, "pets": one.find("pets", {"kind": {"$arg": "kind"}})},
+            "Query": {
+                "scores": scores,
+                "pets": one.find("pets", {"kind": {"$arg": "kind"}}),
+                "ranking": one.find("scores", {}, filter={"relations": relations}),
+            },
+            "Score": {"player": one.find("players", {"_id": {"$fk": "_id"}})},
             "Pet": {"$typeResolver": {"Dog": "true"}},
         }
         store(one, build_definition("board", SCORES, mappings, live=["admin"]))
@@ -244,6 +253,21 @@ def test_arguments_have_inputs_of_their_type_and_a_broken_text_is_left_alone(
     window.write("Query", "{ scores {")
     side.get_by_text("The query has a mistake").wait_for()
     expect(check(window, "scores")).to_be_disabled()
+
+
+def test_conditions_on_related_documents_are_checked_into_an_argument(window: Window) -> None:
+    window.open("/ask/blog")
+    window.log_in(ADMIN)
+    show_again(window, "board", "query Ranking { ranking { points } }")
+    open_docs(window)
+    panel(window).get_by_text("Fields of where").click()
+    for path in ("where.player", "where.player.name", "where.player.name.eq"):
+        check(window, f"{path} of ranking").click()
+    panel(window).get_by_label("where.player.name.eq of ranking", exact=True).fill("Ann")
+    text = 'query Ranking { ranking(where: {player: {name: {eq: "Ann"}}}) { points } }'
+    expect(editor(window)).to_have_text(text)
+    check(window, "where.player of ranking").click()
+    expect(editor(window)).to_have_text("query Ranking { ranking { points } }")
 
 
 # --- saved queries, headers, charts ---------------------------------------------------------------

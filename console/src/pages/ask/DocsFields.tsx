@@ -1,10 +1,12 @@
 /** A field of the documentation: what it is, whether the query has it, and with which arguments and fields. */
 
-import { type GraphQLArgument, type GraphQLField, type GraphQLInputField, type GraphQLNamedType, type ValueNode, getNamedType, isCompositeType, isRequiredArgument } from "graphql";
+import { type GraphQLField, type GraphQLInputField, type GraphQLInputType, type GraphQLNamedType, Kind, type ValueNode, getNamedType, isCompositeType, isRequiredArgument } from "graphql";
+import { Fragment } from "preact";
 import { useId, useMemo, useState } from "preact/hooks";
 import { type Path, fieldsOf, variantsOf } from "./builder.js";
 import { Deprecation, Description, Portions, TypeLink } from "./DocsParts.js";
 import type { Spot } from "./docsModel.js";
+import { type InputPath, addInput, findInput, inputFieldsOf, setInput } from "./inputFields.js";
 import { choicesOf, fitsInput, kindOfInput, showValue, writeValue } from "./literals.js";
 import type { Builder } from "./queryBuilder.js";
 
@@ -78,16 +80,21 @@ function Selected({ field, path, builder, onOpen }: { field: GraphQLField<unknow
   const node = builder.fieldAt(path);
   return (
     <div class="docs-selected">
-      {field.args.map((one) => (
-        <ArgumentInput
-          key={one.name}
-          argument={one}
-          of={path.join(".")}
-          value={node?.arguments?.find((given) => given.name.value === one.name)?.value}
-          builder={builder}
-          onValue={(value) => builder.setArgument(path, one.name, value)}
-        />
-      ))}
+      {field.args.map((one) => {
+        const value = node?.arguments?.find((given) => given.name.value === one.name)?.value;
+        const shared = { type: one.type, of: path.join("."), value, builder, onValue: (next: string | null) => builder.setArgument(path, one.name, next) };
+        return (
+          <Fragment key={one.name}>
+            <ValueInput name={one.name} isRequired={isRequiredArgument(one)} {...shared} />
+            {inputFieldsOf(one.type).length > 0 && value?.kind !== Kind.VARIABLE && (
+              <details>
+                <summary>Fields of {one.name}</summary>
+                <InputFields name={one.name} path={[]} onOpen={onOpen} {...shared} />
+              </details>
+            )}
+          </Fragment>
+        );
+      })}
       {isCompositeType(type) && <Below type={type} path={path} builder={builder} onOpen={onOpen} />}
     </div>
   );
@@ -114,8 +121,10 @@ function Below({ type, path, builder, onOpen }: { type: GraphQLNamedType; path: 
   );
 }
 
-interface ArgumentInputProps {
-  argument: GraphQLArgument;
+interface InputProps {
+  /** The argument. */
+  name: string;
+  type: GraphQLInputType;
   /** The field, for its name. */
   of: string;
   value: ValueNode | undefined;
@@ -123,12 +132,49 @@ interface ArgumentInputProps {
   onValue: (value: string | null) => void;
 }
 
-/** An input for an argument; the query has what is typed as soon as it is valid. */
-function ArgumentInput({ argument, of, value, builder, onValue }: ArgumentInputProps) {
-  const { name, type } = argument;
+/** The fields of an input object at a path in an argument: which of them it has, and their values. */
+function InputFields({ path, onOpen, ...argument }: InputProps & { path: InputPath; onOpen: (spot: Spot) => void }) {
+  const { name, type, of, value, builder, onValue } = argument;
+  const parent = path.reduce((at, step) => inputFieldsOf(at).find((one) => one.name === step)?.type ?? at, type);
+  return (
+    <Portions
+      items={inputFieldsOf(parent)}
+      most={fewFields}
+      render={(field) => {
+        const fieldPath = [...path, field.name];
+        const label = [name, ...fieldPath].join(".");
+        const given = findInput(value, fieldPath);
+        return (
+          <li key={field.name} class="docs-entry">
+            <div class="docs-signature">
+              <input
+                type="checkbox"
+                class="docs-check"
+                aria-label={`${label} of ${of} in the query`}
+                checked={given !== undefined}
+                disabled={builder.obstacle !== null}
+                onChange={() => onValue(given === undefined ? addInput(type, value, fieldPath) : setInput(type, value, fieldPath, null))}
+              />
+              <span>{field.name}<span class="soft">: </span><TypeLink type={field.type} onOpen={onOpen} /></span>
+            </div>
+            {given !== undefined && (
+              <div class="docs-selected">
+                {inputFieldsOf(field.type).length === 0 ? (
+                  <ValueInput name={label} type={field.type} of={of} value={given} isRequired builder={builder} onValue={(next) => onValue(setInput(type, value, fieldPath, next))} />
+                ) : given.kind !== Kind.VARIABLE && <InputFields path={fieldPath} onOpen={onOpen} {...argument} />}
+              </div>
+            )}
+          </li>
+        );
+      }}
+    />
+  );
+}
+
+/** An input for a value; the query has what is typed as soon as it is valid. */
+function ValueInput({ name, type, of, value, isRequired, builder, onValue }: InputProps & { isRequired: boolean }) {
   const id = useId();
   const [typed, setTyped] = useState<string | null>(null); // while the user types
-  const isRequired = isRequiredArgument(argument);
   const shown = typed ?? showValue(type, value, builder.variables, isRequired);
   const written = writeValue(type, shown, builder.variables, isRequired);
   const isMissing = isRequired && "literal" in written && written.literal === null;
@@ -142,7 +188,7 @@ function ArgumentInput({ argument, of, value, builder, onValue }: ArgumentInputP
   const isChoice = kindOfInput(type) === "choice" && fitsInput(type, value) && typed === null;
   return (
     <div class="docs-argument">
-      <label for={id}>{name}</label>
+      <label for={id}>{name.slice(name.lastIndexOf(".") + 1)}</label>
       {isChoice ? (
         <select {...common} value={shown} onChange={(event) => { setTyped(null); onValue(event.currentTarget.value || null); }}>
           {!isRequired && <option value="">–</option>}

@@ -58,7 +58,7 @@ export function showValue(type: GraphQLInputType, node: ValueNode | undefined, v
 }
 
 /** A value without line breaks: those in texts are `\n`. */
-function printInLine(node: ValueNode): string {
+export function printInLine(node: ValueNode): string {
   return print(visit(node, { StringValue: (text: StringValueNode) => ({ ...text, block: false }) }));
 }
 
