@@ -219,7 +219,9 @@ def place(
 def restrict(name: str, stored: dict[str, list[Document]]) -> Permission:
     """Remove the documents that a caller with row filters does not read."""
     stored["Far"] = [each for each in stored["Far"] if each.get("c") != 2]
-    return Permission("", read_filters={f"{name}.far": {"c": {"$ne": 2}}})
+    stored["Near"] = [each for each in stored["Near"] if each.get("x") != 3]
+    rows = {f"{name}.far": {"c": {"$ne": 2}}, f"{name}.near": {"x": {"$ne": 3}}}
+    return Permission("", read_filters=rows)
 
 
 @pytest.mark.parametrize("is_bounded", [False, True], ids=["keys", "lookup"])
@@ -351,15 +353,19 @@ def sort_naively(
     documents = sorted(documents, key=lambda each: each["_id"], reverse=order[-1][1] < 0)
     for path, direction in reversed(order):
 
-        def find_value(each: Document, path: str = path) -> tuple[bool, Any]:
-            if path == "x":
-                value = each.get("x")
-            elif path == "unique.c":
-                others = world.relate(each, RELATIONS["Near"]["unique"])
-                value = others[0].get("c") if others else None
-            else:
-                value = len(world.relate(each, RELATIONS["Near"][path]))
+        def find_key(each: Document, path: str = path) -> tuple[bool, Any]:
+            value = find_value(world, each, path)
             return value is not None, value or 0
 
-        documents = sorted(documents, key=find_value, reverse=direction < 0)
+        documents = sorted(documents, key=find_key, reverse=direction < 0)
     return documents
+
+
+def find_value(world: World, document: Document, path: str) -> Any:
+    """Return the value that an order sorts a document by."""
+    if path == "x":
+        return document.get("x")
+    if path == "unique.c":
+        others = world.relate(document, RELATIONS["Near"]["unique"])
+        return others[0].get("c") if others else None
+    return len(world.relate(document, RELATIONS["Near"][path]))

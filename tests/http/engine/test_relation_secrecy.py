@@ -173,7 +173,7 @@ async def observe(engine: Engine, plan: Any, previewed: Any) -> Any:
 
 
 def tidy(part: Any) -> Any:
-    """A part of a command, with the values of `$in` in one order: `$group` has another each time."""
+    """A part of a command, the values of `$in` in one order: `$group` has another each time."""
     if isinstance(part, list):
         return [tidy(each) for each in part]
     if not isinstance(part, dict):
