@@ -132,11 +132,11 @@ def test_the_matrix_has_a_column_for_a_key(commands: Commands) -> None:
     commands.mongo[commands.db]["gql-apps"].insert_one(app)
     rule = {"_id": "r", "roles": ["editor"], "predicate": "path-prefix('/graphql')"}
     commands.mongo[commands.db]["acl"].insert_one(rule)
-    rows = json.loads(commands.run("access", "matrix", "--user", "ci/nightly", "--json").stdout)
-    assert rows[0]["ci/nightly"] is True
+    rows = json.loads(commands.run("access", "matrix", "--user", "key:ci/nightly", "--json").stdout)
+    assert rows[0]["key:ci/nightly"] is True
     assert rows[0]["(nobody)"] is False
-    explained = commands.run("access", "explain", "--user", "ci/nightly", "--path", "/graphql/app")
-    assert "ci/nightly (roles: editor)" in explained.stdout
+    explained = commands.run("access", "explain", "--user", "key:ci/nightly", "--path", "/graphql/app")
+    assert "key:ci/nightly (roles: editor)" in explained.stdout
 
 
 def test_an_exported_key_is_valid_where_it_was_made_and_nowhere_else(

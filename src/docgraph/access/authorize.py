@@ -11,13 +11,15 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+from docgraph.access.combine import Contradiction, bound
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
-from docgraph.exchange import DataRequest, Exchange, StartupError
+from docgraph.exchange import Account, DataRequest, Exchange, StartupError
 from docgraph.exchange.errors import Overloaded, RequestError, StoreError, Unauthenticated
 from docgraph.exchange.origin import Wildcard, spell_origin
 from docgraph.observe import emit
@@ -110,12 +112,31 @@ class Authorization:
                 decision = _read_failure(error, allower)
             if decision.allowed:
                 is_signed = decision.authorizer == allower.name
-                return decision if is_signed else _sign(decision, allower)
+                decision = decision if is_signed else _sign(decision, allower)
+                owner = None if exchange.account is None else exchange.account.owner
+                return decision if owner is None else await self._bound(decision, exchange, owner)
             if decision.authorizer and denial is NO_APPROVAL:  # rules sign their reason
                 denial = decision
         if failure is not None:
             raise failure
         return denial
+
+    async def _bound(self, decision: Decision, exchange: Exchange, owner: Account) -> Decision:
+        """Return the approval of a key under the conditions of its owner (decision 72).
+
+        Without it, a rule for those who lack a role or a property would give a key more than its
+        owner has. The request is the same, whose body can be read only once.
+        """
+        same = replace(exchange, account=owner)
+        approval = await self.find_veto(same) or await self.find_approval(same, secured=True)
+        reason = approval.reason
+        if approval.allowed:
+            try:
+                permission = bound(decision.permission, approval.permission)
+                return Decision(True, decision.reason, decision.authorizer, permission)
+            except Contradiction as contradiction:
+                reason = str(contradiction)
+        return Decision(False, f"of the owner of the key: {reason}", approval.authorizer)
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Return whether the caller is not authenticated and this request requires it."""

@@ -52,7 +52,7 @@ async def test_a_key_has_its_name_its_roles_and_chosen_properties_of_its_owner(
     text = await make(worker, inherits=["team", "missing"])
     shown = await use(worker, text)
     assert shown.json() == {
-        "name": "ada/nightly",
+        "name": "key:ada/nightly",
         "roles": ["editor"],
         "kind": "key",
         "properties": {"team": "blue", "roles": ["editor"]},
