@@ -10,10 +10,6 @@ from docgraph.exchange import Permission
 from docgraph.exchange.exchange import RowFilters
 
 
-class Contradiction(ValueError):
-    """No permission has the conditions of both; the text is the reason."""
-
-
 def combine(outer: Permission | None, inner: Permission | None) -> Permission | None:
     """Combine two permissions: that of the inner request, without rows that the outer one hides."""
     if outer is None or not outer.read_filters:
@@ -32,7 +28,7 @@ def combine(outer: Permission | None, inner: Permission | None) -> Permission | 
 def bound(key: Permission | None, owner: Permission | None) -> Permission | None:
     """Return the permission of a key under the conditions of its owner, too (decision 72).
 
-    Raises `Contradiction` where the two write or show what cannot be combined.
+    Raises `ValueError` where their values or properties cannot be combined.
     """
     if key is None or owner is None:
         return owner if key is None else key
@@ -40,8 +36,8 @@ def bound(key: Permission | None, owner: Permission | None) -> Permission | None
         combine(owner, key) or key,
         read_filter=_both(owner.read_filter, key.read_filter),
         write_filter=_both(owner.write_filter, key.write_filter),
-        merge_request=_merge_values(owner.merge_request, key.merge_request),
-        project_response=_show_both(owner.project_response, key.project_response),
+        merge_request=_join(owner.merge_request, key.merge_request),
+        project_response=_join(owner.project_response, key.project_response, is_shown=True),
     )
 
 
@@ -53,24 +49,16 @@ def _both(
     return {"$and": [first, second]}
 
 
-def _merge_values(
-    first: Mapping[str, Any] | None, second: Mapping[str, Any] | None
+def _join(
+    first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, *, is_shown: bool = False
 ) -> Mapping[str, Any] | None:
+    """Return the entries of both: values for different properties, or what neither shows."""
     if not first or not second or first == second:
         return first or second
-    heads = {path.split(".", 1)[0] for path in first}
-    if any(path.split(".", 1)[0] in heads for path in second):
-        raise Contradiction("the rules of the key and of its owner merge different values")
-    return {**first, **second}
-
-
-def _show_both(
-    first: Mapping[str, int] | None, second: Mapping[str, int] | None
-) -> Mapping[str, int] | None:
-    if not first or not second or first == second:
-        return first or second
-    if any(first.values()) or any(second.values()):
-        raise Contradiction("the rules of the key and of its owner show different properties")
+    heads = [{path.split(".", 1)[0] for path in paths} for paths in (first, second)]
+    shows = any(first.values()) or any(second.values())
+    if shows if is_shown else not heads[0].isdisjoint(heads[1]):
+        raise ValueError("the rules of the key and of its owner change documents differently")
     return {**first, **second}
 
 

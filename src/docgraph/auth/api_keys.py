@@ -23,13 +23,7 @@ from docgraph.auth.mechanisms.sections import ApiKeyMechanism
 from docgraph.auth.tokens.revocation import EPOCH, Revocations
 from docgraph.codec import JsonMode, to_json
 from docgraph.exchange import Account, Deadline, Document, Resource, ResourceType, Write, WriteKind
-from docgraph.exchange.errors import (
-    Conflict,
-    DocgraphError,
-    Forbidden,
-    NotFound,
-    RequestError,
-)
+from docgraph.exchange.errors import Conflict, Forbidden, NotFound, RequestError
 from docgraph.plugins.kinds import KeyOwners, Kind
 from docgraph.plugins.registry import PluginRegistry
 from docgraph.runtime import Generations
@@ -202,23 +196,18 @@ class ApiKeys:
         limit = Deadline.after_ms(_LIMIT_MS)
         await self.store.writes.ensure_index(self.db, API_KEYS, _BY_OWNER, deadline=limit)
         await self._write(text.id, Write(WriteKind.INSERT, (key,)))
-        await self._confirm(key, order)
-        return key, text.render()
-
-    async def _confirm(self, key: Document, order: KeyOrder) -> None:
-        """Remove a new key whose owner has changed meanwhile, or has too many; raise why."""
-        most, user = self.section.max_keys_per_user, await self.find_owner_of(key)
-        is_over = self.is_revoked(key)
-        error: DocgraphError | None = None
-        if is_over or user is None or not self.limit_roles(user).issuperset(order.roles):
-            error = Conflict("the owner of the key was changed at the same time", hint="try again")
-        elif len(await self._read(_owned_by(user), most + 1)) > most:
+        most, current = self.section.max_keys_per_user, await self.find_owner_of(key)
+        is_same = current is not None and self.limit_roles(current).issuperset(order.roles)
+        if is_same and not self.is_revoked(key):
+            if len(await self._read(_owned_by(user), most + 1)) <= most:
+                return key, text.render()
             hint = "revoke keys, or raise /apiKeyMechanism/max-keys-per-user"
             error = Conflict(f"{user.name!r} has {most} keys already", hint=hint)
-        if error is not None:
-            same = {"_id": key["_id"], "hash": key["hash"]}
-            await self._write(key["_id"], Write(WriteKind.DELETE, filter=same))
-            raise error
+        else:
+            error = Conflict("the owner was changed at the same time", hint="make the key again")
+        same = {"_id": text.id, "hash": key["hash"]}
+        await self._write(text.id, Write(WriteKind.DELETE, filter=same))
+        raise error
 
     async def revoke(self, name: str, owner: Account | None = None) -> None:
         """Delete a key, of that owner if one is given."""

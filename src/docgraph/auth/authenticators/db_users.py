@@ -390,3 +390,4 @@ class Rehashing:
         await self._store.writes.write_unnoticed(
             place, write, deadline=Deadline.after_ms(_WRITE_MS)
         )
+        await keep_through_rehash(self._store, section.users_db, owner, fresh)  # made meanwhile

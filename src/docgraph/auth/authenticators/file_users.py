@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from hashlib import scrypt
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -46,7 +47,6 @@ class FileRealm(Authenticator):
         self.config: FileRealmAuthenticator = config
         self._lane = blocking.lane("files", 1)
         self._users: Mapping[str, FileUser] = {}
-        self._stretched: dict[str, str] = {}
 
     async def provision(self) -> None:
         """Read the users; raises one `ConfigError` with all mistakes."""
@@ -81,9 +81,7 @@ class FileRealm(Authenticator):
         entry = self._users.get(user)
         if entry is None:
             return None
-        if entry.password and user not in self._stretched:
-            self._stretched[user] = await run_blocking(self._lane, _stretch, user, entry.password)
-        return entry.account, self._stretched.get(user, "")
+        return entry.account, await run_blocking(self._lane, _stretch, user, entry.password or "")
 
     async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
         """Return HA1 in hex."""
@@ -93,6 +91,7 @@ class FileRealm(Authenticator):
         return build_ha1(algorithm, user, realm, entry.password)
 
 
+@lru_cache(maxsize=10_000)
 def _stretch(user: str, password: str) -> str:
     secret, salt = (text.encode(errors="surrogatepass") for text in (password, user))
     return scrypt(secret, salt=salt, n=1 << 14, r=8, p=1).hex()
