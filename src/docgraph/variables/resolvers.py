@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from docgraph.exchange import Account, DataRequest, Document, Exchange
 from docgraph.exchange.data import TrustedDocument
-from docgraph.exchange.errors import BodyError, DocgraphError, Forbidden, RequestError, StartupError
+from docgraph.exchange.errors import BodyError, DocgraphError, RequestError, StartupError
 from docgraph.observe import emit
 from docgraph.observe.events import PluginFailed
 from docgraph.plugins.kinds import VariableResolver
@@ -111,7 +111,7 @@ def _check_inherited(values: Mapping[str, Any], owner: Account) -> None:
         path = parse_path(f"{head}{rest}")[1:] if head == "user" else ()
         if path and get_value(owner.properties, path) is not UNBOUND:
             hint = f"make a key that inherits {path[0]!r}"
-            raise Forbidden(f"this API key does not inherit {name} of its owner", hint=hint)
+            raise RequestError(f"this API key does not inherit {name} of its owner", hint=hint)
 
 
 async def _resolve(
