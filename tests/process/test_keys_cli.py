@@ -135,7 +135,9 @@ def test_the_matrix_has_a_column_for_a_key(commands: Commands) -> None:
     rows = json.loads(commands.run("access", "matrix", "--user", "key:ci/nightly", "--json").stdout)
     assert rows[0]["key:ci/nightly"] is True
     assert rows[0]["(nobody)"] is False
-    explained = commands.run("access", "explain", "--user", "key:ci/nightly", "--path", "/graphql/app")
+    explained = commands.run(
+        "access", "explain", "--user", "key:ci/nightly", "--path", "/graphql/app"
+    )
     assert "key:ci/nightly (roles: editor)" in explained.stdout
 
 

@@ -31,6 +31,7 @@ NO_APPROVAL = Decision(False, "no allower approved the request")
 LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")
 _ALWAYS = (None,)
+_MAKING_CREDENTIALS = frozenset({"apiKeys", "authTokenService"})  # services
 
 
 class Authorization:
@@ -75,6 +76,9 @@ class Authorization:
         Raises `Unauthenticated` when the caller must log in first: the veto is reported only after
         that.
         """
+        is_key = exchange.account is not None and exchange.account.owner is not None
+        if is_key and exchange.service in _MAKING_CREDENTIALS:
+            return Decision(False, "a key makes no keys and no tokens", "apiKeyMechanism")
         is_for_data = isinstance(exchange.parsed, DataRequest)
         for vetoer, predicates, needs_data in self._vetoers:
             if not predicates or (needs_data and not is_for_data):

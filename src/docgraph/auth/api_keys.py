@@ -136,8 +136,7 @@ class ApiKeys:
     async def find_owner_of(self, key: Document) -> Account | None:
         """Return the owner of a key; None for another user of that name, or a new password."""
         owner = await self.find_owner(key["owner"], key["realm"])
-        is_same = owner is not None and owner.seal(await self._load()) in key["seals"]
-        return owner.account if owner is not None and is_same else None
+        return owner.account if owner and owner.seal(await self._load()) in key["seals"] else None
 
     def limit_roles(self, owner: Account) -> set[str]:
         """Return the roles that a key of this owner can have."""
@@ -161,11 +160,19 @@ class ApiKeys:
         condition = {} if owner is None else _owned_by(owner)
         return await self._read({"_id": {"$gt": after}, **condition})
 
-    async def describe(self, key: Document) -> Any:
-        """Return what may be shown of a key, as JSON: everything but its secrets."""
-        shown = {name: key[name] for name in key if name not in _SECRET}
-        shown["active"] = await self._is_active(key)
-        return to_json(shown, JsonMode.GRAPHQL_PLAIN)
+    async def describe(self, *keys: Document) -> list[Any]:
+        """Return what may be shown of keys, as JSON: everything but their secrets."""
+        secret, owners = await self._load(), {}
+        for who in {(key["owner"], key["realm"]) for key in keys}:
+            owner = await self.find_owner(*who)
+            owners[who] = owner and owner.seal(secret)
+        described = []
+        for key in keys:
+            shown = {name: key[name] for name in key if name not in _SECRET}
+            is_owned = owners[key["owner"], key["realm"]] in key["seals"]
+            shown["active"] = is_owned and not self._is_over(key)
+            described.append(to_json(shown, JsonMode.GRAPHQL_PLAIN))
+        return described
 
     async def make(
         self, order: KeyOrder, owner: Owner | None, made_at: float | None = None
@@ -192,7 +199,9 @@ class ApiKeys:
             "seals": [owner.seal(await self._load())],
         }
         if await self.find(text.id):
-            raise Conflict(f"{user.name!r} has a key {order.name!r} already", hint="rotate it")
+            raise Conflict(
+                f"{user.name!r} has a key {order.name!r} already", hint="rotate or revoke it"
+            )
         limit = Deadline.after_ms(_LIMIT_MS)
         await self.store.writes.ensure_index(self.db, API_KEYS, _BY_OWNER, deadline=limit)
         await self._write(text.id, Write(WriteKind.INSERT, (key,)))
@@ -219,7 +228,7 @@ class ApiKeys:
         key = await self.require(name, owner)
         if owner and key["properties"]:  # which the owner could not give
             raise Forbidden("only administrators rotate keys with properties")
-        if not await self._is_active(key):
+        if self._is_over(key) or await self.find_owner_of(key) is None:
             raise Conflict("the key has ended", hint="revoke it, and make another one")
         text, until = ApiKeyText(key["_id"]), self._now() + timedelta(hours=hours)
         change = {"hash": await self.hash(text), "previous": key["hash"], "previousUntil": until}
@@ -257,9 +266,8 @@ class ApiKeys:
         """Return whether a revocation mark of the owner ends the key."""
         return self.revocations.is_revoked(None, key["owner"], key["madeAt"])
 
-    async def _is_active(self, key: Document) -> bool:
-        is_over = self.is_revoked(key) or key["notAfter"] <= self._now()
-        return not is_over and await self.find_owner_of(key) is not None
+    def _is_over(self, key: Document) -> bool:
+        return self.is_revoked(key) or bool(key["notAfter"] <= self._now())
 
     async def _load(self) -> bytes:
         if not self._secret:

@@ -59,7 +59,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
     async def read_all(bench: Mechanism) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         while page := await bench.keys.list_page(after=rows[-1]["_id"] if rows else ""):
-            rows += [await bench.keys.describe(key) for key in page]
+            rows += await bench.keys.describe(*page)
         return rows
 
     rows = _run(sources, read_all)

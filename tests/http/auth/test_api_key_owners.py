@@ -13,6 +13,7 @@ import pytest
 from docgraph.auth.api_keys import KeyOrder
 from docgraph.auth.credentials import ApiKeyText
 from docgraph.store.names import API_KEYS
+from tests.expect import present
 from tests.http.api_keys import add_user, later, make, mechanism_of, open_keys, order, status, use
 from tests.http.harness import Document, Mongo, until
 from tests.http.realms import COST, hashed
@@ -90,14 +91,14 @@ async def test_a_login_that_replaces_a_cheap_hash_ends_no_key(
     async with open_keys(mongo_client, mongo_uri, database) as worker:
         add_user(worker, "joe", "editor")
         text = await make(worker, "joe")
-    cheap = users.find_one({"_id": "joe"})["password"]
+    cheap = present(users.find_one({"_id": "joe"}))["password"]
     costly = {"dbRealmAuthenticator": {"bcrypt-complexity": COST + 1}}
     async with open_keys(mongo_client, mongo_uri, database, costly) as worker:
         assert await worker.status(login="joe:secret") == 200
 
         async def is_replaced() -> bool:
             stored = await asyncio.to_thread(users.find_one, {"_id": "joe"})
-            return stored["password"] != cheap
+            return bool(present(stored)["password"] != cheap)
 
         await until(is_replaced, True)
         mechanism_of(worker)._cache.clear()

