@@ -11,7 +11,6 @@ of operators.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from docgraph.access.combine import bound
@@ -129,10 +128,14 @@ class Authorization:
         """Return the approval of a key under the conditions of its owner (decision 72).
 
         Without it, a rule for those who lack a role or a property would give a key more than its
-        owner has. The request is the same, whose body can be read only once.
+        owner has.
         """
-        same = replace(exchange, account=owner)
-        approval = await self.find_veto(same) or await self.find_approval(same, secured=True)
+        key, exchange.account = exchange.account, owner  # a copy would cost more than the decision
+        try:
+            approval = await self.find_veto(exchange)
+            approval = approval or await self.find_approval(exchange, secured=True)
+        finally:
+            exchange.account = key
         reason = approval.reason
         if approval.allowed:
             try:
