@@ -130,12 +130,13 @@ class Authorization:
         Without it, a rule for those who lack a role or a property would give a key more than its
         owner has.
         """
-        key, exchange.account = exchange.account, owner  # a copy would cost more than the decision
+        key, request = exchange.account, exchange.request
+        exchange.account = request.account = owner  # a copy would cost more than the decision
         try:
             approval = await self.find_veto(exchange)
             approval = approval or await self.find_approval(exchange, secured=True)
         finally:
-            exchange.account = key
+            exchange.account = request.account = key
         reason = approval.reason
         if approval.allowed:
             try:

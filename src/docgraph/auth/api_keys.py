@@ -39,6 +39,7 @@ _COPIED: Final = ("name", "roles", "networks", "inherits", "properties")
 _SECRET: Final = frozenset({"hash", "previous", "madeAt", "seals"})
 _PURPOSE: Final = "apiKeys"
 _BY_OWNER: Final = {"owner": 1, "realm": 1, "_id": 1}
+_SHOWN: Final = 30 * 86_400  # seconds after their end for which keys are listed
 _SEALS: Final = 100  # of one key: concurrent replacements of a cheap hash each add one
 # Documents that another program has written in another form count as none.
 _FORM: Final[Document] = {
@@ -202,8 +203,10 @@ class ApiKeys:
             raise Conflict(
                 f"{user.name!r} has a key {order.name!r} already", hint="rotate or revoke it"
             )
-        limit = Deadline.after_ms(_LIMIT_MS)
-        await self.store.writes.ensure_index(self.db, API_KEYS, _BY_OWNER, deadline=limit)
+        limit, ensure_index = Deadline.after_ms(_LIMIT_MS), self.store.writes.ensure_index
+        await ensure_index(self.db, API_KEYS, _BY_OWNER, deadline=limit)
+        by_end: Document = {"notAfter": 1}
+        await ensure_index(self.db, API_KEYS, by_end, expireAfterSeconds=_SHOWN, deadline=limit)
         await self._write(text.id, Write(WriteKind.INSERT, (key,)))
         most, current = self.section.max_keys_per_user, await self.find_owner_of(key)
         is_same = current is not None and self.limit_roles(current).issuperset(order.roles)

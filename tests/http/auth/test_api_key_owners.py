@@ -220,6 +220,12 @@ async def test_keys_of_one_user_are_found_without_those_of_all(worker: Worker) -
     assert len((await worker.ask("/keys", login="ada:secret")).json()["keys"]) == 1
 
 
+async def test_the_database_removes_keys_a_month_after_their_end(worker: Worker) -> None:
+    await make(worker)
+    indexes = worker.users.database[API_KEYS].index_information()
+    assert indexes["notAfter_1"]["expireAfterSeconds"] == 30 * 86_400
+
+
 # --- rotation -------------------------------------------------------------------------------------
 
 
