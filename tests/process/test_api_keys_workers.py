@@ -191,6 +191,17 @@ def test_a_key_ends_with_its_owner_everywhere(pair: Pair) -> None:
     assert requests < BOUND
 
 
+def test_a_key_ends_with_the_password_of_its_owner_everywhere(pair: Pair) -> None:
+    """Also where another program writes it, on an instance that has no part in it."""
+    text = pair.make("known", "kim")
+    change = {"$set": {"password": hashed("another")}}
+    streams, requests = find_times(
+        pair, text, lambda: pair.db["users"].update_one({"_id": "kim"}, change)
+    )
+    assert streams < BOUND
+    assert requests < BOUND
+
+
 def test_streams_of_a_key_end_at_its_end(pair: Pair) -> None:
     seconds = 5
     text = pair.make("short", "eve", seconds)

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import bcrypt
+import httpx2
 import pytest
 from pymongo import MongoClient
 
 from docgraph.auth.credentials import ApiKeyText
-from tests.process.commands import run
+from tests.process.commands import run, start
 from tests.process.harness import run_server
 
 Mongo = MongoClient[dict[str, Any]]
@@ -132,11 +133,13 @@ def test_the_matrix_has_a_column_for_a_key(commands: Commands) -> None:
     commands.mongo[commands.db]["gql-apps"].insert_one(app)
     rule = {"_id": "r", "roles": ["editor"], "predicate": "path-prefix('/graphql')"}
     commands.mongo[commands.db]["acl"].insert_one(rule)
-    rows = json.loads(commands.run("access", "matrix", "--user", "ci/nightly", "--json").stdout)
-    assert rows[0]["ci/nightly"] is True
+    rows = json.loads(commands.run("access", "matrix", "--user", "key:ci/nightly", "--json").stdout)
+    assert rows[0]["key:ci/nightly"] is True
     assert rows[0]["(nobody)"] is False
-    explained = commands.run("access", "explain", "--user", "ci/nightly", "--path", "/graphql/app")
-    assert "ci/nightly (roles: editor)" in explained.stdout
+    explained = commands.run(
+        "access", "explain", "--user", "key:ci/nightly", "--path", "/graphql/app"
+    )
+    assert "key:ci/nightly (roles: editor)" in explained.stdout
 
 
 def test_an_exported_key_is_valid_where_it_was_made_and_nowhere_else(
@@ -159,3 +162,40 @@ def test_an_exported_key_is_valid_where_it_was_made_and_nowhere_else(
     told = commands.run("import", str(tmp_path / "export"))
     assert "API keys (valid only where they were made)\t1" in told.stdout
     assert commands.get_status(text) == 401
+
+
+def test_no_line_of_the_log_and_of_the_command_has_a_secret(commands: Commands) -> None:
+    """A canary: a real server at its most talkative, with right, wrong and misplaced keys."""
+    made = commands.add()
+    text = made.stdout.strip()
+    wrong = ApiKeyText(ApiKeyText.parse(text).id).render()
+    options = ("http-listener/port=0", "apiKeyMechanism/header=X-API-Key", "logging/level=debug")
+    settings = ("fullAuthorizer/enabled=true", "logging/format=json", *options)
+    process = start("serve", *commands.options, *(f"--set=/{option}" for option in settings))
+    answers: list[str] = []
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("docgraph ready http://"), line
+        url = line.split()[2].rstrip("/")
+        for key in (text, wrong, text[:-1]):
+            for headers in (
+                {"authorization": f"Bearer {key}"},
+                {"x-api-key": key},
+                {"authorization": f"Basic {key}"},
+                {"x-request-id": key},
+            ):
+                for path in ("/roles/x", "/metrics", f"/none?key={key}", f"/none/{key}"):
+                    reply = httpx2.get(url + path, headers=headers)
+                    if key not in path and "x-request-id" not in headers:
+                        answers += [str(reply.headers), reply.text]
+    finally:
+        process.terminate()
+        _, log = process.communicate()
+    assert "auth-failed" in log
+    assert "key:ci/nightly" in log
+    listed = commands.run("keys", "list", "--json")
+    outputs = (made.stderr, listed.stdout, listed.stderr, log, *answers)
+    lines = [line for output in outputs for line in output.splitlines()]
+    for secret in (ApiKeyText.parse(text).secret, ApiKeyText.parse(wrong).secret):
+        for part in (secret, secret[:20], secret[-20:]):
+            assert [line for line in lines if part in line] == []

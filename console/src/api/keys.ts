@@ -20,6 +20,8 @@ export interface KeyOrder {
   readonly until: string;
   readonly roles: readonly string[];
   readonly networks: readonly string[];
+  /** Properties that are read from the owner. */
+  readonly inherits: readonly string[];
 }
 
 interface Page {
@@ -36,8 +38,8 @@ export async function readKeys(after: string, signal: AbortSignal): Promise<Page
 }
 
 /** Make a key; its text comes once. */
-export async function makeKey({ name, until, roles, networks }: KeyOrder): Promise<string> {
-  const json = { name, notAfter: `${until}T00:00:00Z`, roles, networks };
+export async function makeKey({ until, ...order }: KeyOrder): Promise<string> {
+  const json = { ...order, notAfter: `${until}T00:00:00Z` };
   return (await requestJson<{ key: string }>(pathOf("apiKeys"), { method: "POST", json })).key;
 }
 

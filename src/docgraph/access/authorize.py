@@ -13,11 +13,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from docgraph.access.combine import bound
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
 from docgraph.access.sections import OriginVetoer as OriginVetoerConfig
-from docgraph.exchange import DataRequest, Exchange, StartupError
+from docgraph.exchange import Account, DataRequest, Exchange, StartupError
 from docgraph.exchange.errors import Overloaded, RequestError, StoreError, Unauthenticated
 from docgraph.exchange.origin import Wildcard, spell_origin
 from docgraph.observe import emit
@@ -29,6 +30,7 @@ NO_APPROVAL = Decision(False, "no allower approved the request")
 LOGIN_DEMANDED = Decision(False, "the request must be authenticated")
 _OPEN = Decision(True, "needs no allower")
 _ALWAYS = (None,)
+_MAKING_CREDENTIALS = frozenset({"apiKeys", "authTokenService"})  # services
 
 
 class Authorization:
@@ -73,6 +75,9 @@ class Authorization:
         Raises `Unauthenticated` when the caller must log in first: the veto is reported only after
         that.
         """
+        is_key = exchange.account is not None and exchange.account.owner is not None
+        if is_key and exchange.service in _MAKING_CREDENTIALS:
+            return Decision(False, "a key makes no keys and no tokens", "apiKeyMechanism")
         is_for_data = isinstance(exchange.parsed, DataRequest)
         for vetoer, predicates, needs_data in self._vetoers:
             if not predicates or (needs_data and not is_for_data):
@@ -110,12 +115,36 @@ class Authorization:
                 decision = _read_failure(error, allower)
             if decision.allowed:
                 is_signed = decision.authorizer == allower.name
-                return decision if is_signed else _sign(decision, allower)
+                decision = decision if is_signed else _sign(decision, allower)
+                owner = None if exchange.account is None else exchange.account.owner
+                return decision if owner is None else await self._bound(decision, exchange, owner)
             if decision.authorizer and denial is NO_APPROVAL:  # rules sign their reason
                 denial = decision
         if failure is not None:
             raise failure
         return denial
+
+    async def _bound(self, decision: Decision, exchange: Exchange, owner: Account) -> Decision:
+        """Return the approval of a key under the conditions of its owner (decision 72).
+
+        Without it, a rule for those who lack a role or a property would give a key more than its
+        owner has.
+        """
+        key, request = exchange.account, exchange.request
+        exchange.account = request.account = owner  # a copy would cost more than the decision
+        try:
+            approval = await self.find_veto(exchange)
+            approval = approval or await self.find_approval(exchange, secured=True)
+        finally:
+            exchange.account = request.account = key
+        reason = approval.reason
+        if approval.allowed:
+            try:
+                permission = bound(decision.permission, approval.permission)
+                return Decision(True, decision.reason, decision.authorizer, permission)
+            except ValueError as error:
+                reason = str(error)
+        return Decision(False, f"of the owner of the key: {reason}", approval.authorizer)
 
     async def demands_login(self, exchange: Exchange) -> bool:
         """Return whether the caller is not authenticated and this request requires it."""

@@ -7,15 +7,15 @@ caller's behalf. Nothing is answered here, and only the rules are read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Final
 
 from docgraph.access.authorize import LOGIN_DEMANDED, Authorization
+from docgraph.access.combine import combine
 from docgraph.config.section import PluginConfig, Section
-from docgraph.exchange import Account, DocgraphError, Exchange, Headers, Parsed, Permission, Request
+from docgraph.exchange import Account, DocgraphError, Exchange, Headers, Parsed, Request
 from docgraph.exchange.errors import Unauthenticated
-from docgraph.exchange.exchange import RowFilters
 from docgraph.observe import emit
 from docgraph.observe.events import AccessDenied
 from docgraph.plugins.kinds import Decision, Kind, Provider, Service
@@ -154,27 +154,6 @@ class RequestDryRun:
             return "", None
         decision = await self.find_decision(other)
         return other.service, decision if decision.allowed else None
-
-
-def combine(outer: Permission | None, inner: Permission | None) -> Permission | None:
-    """Combine two permissions: that of the inner request, without rows that the outer one hides."""
-    if outer is None or not outer.read_filters:
-        return inner
-    if inner is None:
-        filters, variables = outer.read_filters, outer.variables
-        return Permission(outer.rule, read_filters=filters, variables=variables)
-    merged = RowFilters(outer.read_filters)
-    for namespace, rows in inner.read_filters.items():
-        other = merged.get(namespace)
-        merged[namespace] = rows if other is None else {"$and": [other, rows]}
-    named = [_find_named(permission) for permission in (outer, inner) if permission.read_filters]
-    merged.unnamed = frozenset(merged).difference(frozenset.intersection(*named))
-    return replace(inner, read_filters=merged, variables=outer.variables | inner.variables)
-
-
-def _find_named(permission: Permission) -> frozenset[str]:
-    rows = permission.read_filters
-    return frozenset(rows).difference(rows.unnamed if isinstance(rows, RowFilters) else ())
 
 
 class DryRunProvider(Provider):

@@ -111,7 +111,7 @@ def keep_own_roles(
     write: Write, account: Account, users: DbRealmAuthenticator, place: RolePlace
 ) -> Write:
     """Exclude the caller's own user from a write that changes roles; or raise `OwnRoles`."""
-    others = {users.prop_id: {"$ne": account.owner or account.name}}
+    others = {users.prop_id: {"$ne": (account.owner or account).name}}
     if write.kind is WriteKind.UPDATE:
         changes = chain.from_iterable(effects_of(write).parts)
         return (
@@ -136,10 +136,11 @@ def keep_own_roles(
 
 def _is_own(document: Document, account: Account, users: DbRealmAuthenticator) -> bool:
     name: Any = document
+    user = account.owner or account
     for step in users.prop_id.split("."):
         name = name.get(step) if isinstance(name, Mapping) else None
-    same_id = "_id" in document and document["_id"] == account.properties.get("_id")
-    return same_id or bool(name == (account.owner or account.name))
+    same_id = "_id" in document and document["_id"] == user.properties.get("_id")
+    return same_id or bool(name == user.name)
 
 
 def _has(document: Document, place: RolePlace) -> bool:

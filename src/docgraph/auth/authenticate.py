@@ -11,14 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from docgraph.auth.credentials import read_credentials
 from docgraph.auth.password_queue import set_login
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import Unauthenticated
+from docgraph.exchange.request import KEY_PREFIX
 from docgraph.observe import emit
 from docgraph.observe.events import AuthFailed
 from docgraph.plugins.kinds import ABSENT, Absent, Accepted, AuthMechanism, Rejected
+
+API_KEYS: Final = "apiKeyMechanism"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,7 @@ class AuthenticateStage:
             for mechanism in mechanisms
         ]
         self._has_fallback = anonymous_fallback
+        self._has_keys = any(mechanism.name == API_KEYS for mechanism in mechanisms)
 
     async def authenticate(self, exchange: Exchange) -> Authentication:
         """Try each mechanism until one accepts."""
@@ -63,7 +68,15 @@ class AuthenticateStage:
                 continue
             match outcome:
                 case Accepted(Account() as account):
-                    return Authentication(account)
+                    # No other account has the name of a key: rules and logs could not tell them
+                    # apart (decision 72).
+                    if (
+                        not account.name.startswith(KEY_PREFIX)
+                        or account.owner
+                        or not self._has_keys
+                    ):
+                        return Authentication(account)
+                    emit(AuthFailed(mechanism.name, "name-of-a-key", request_id=exchange.id))
                 case Rejected(reason):
                     emit(AuthFailed(mechanism.name, reason, request_id=exchange.id))
                 case Absent():

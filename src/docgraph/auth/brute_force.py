@@ -9,6 +9,9 @@ success would answer unlimited guesses. Requests without a password, such as OPT
 counted nor rejected. Logging out is never rejected: when other requests are, a token is still
 accepted, and a password is not checked.
 
+No one guesses an API key (256 random bits). A wrong one counts for its address alone, and a right
+one always passes: guesses of a neighbor, who may know its id, do not stop a job.
+
 A guess is counted before the password is checked, so that concurrent guesses do not pass while the
 first ones are still being checked. It is withdrawn if it was no guess: the password was right, or
 could not be checked (the database is unavailable). A check continues without its caller, who may
@@ -117,12 +120,14 @@ class Attempt:
         "address",
         "digest",
         "is_counted",
+        "is_key",
         "pair",
         "user",
     )
 
-    def __init__(self, user: str, address: str, digest: bytes) -> None:
+    def __init__(self, user: str, address: str, digest: bytes, *, is_key: bool = False) -> None:
         self.user = user
+        self.is_key = is_key
         self.address = address
         self.digest = digest
         self.pair = f"{address} {user}"
@@ -228,7 +233,7 @@ class LoginGuard(Interceptor):
         if attempt is None:
             return None
         try:
-            if not self._is_known(attempt):
+            if not attempt.is_key and not self._is_known(attempt):
                 attempt = self._admit(attempt)
             exchange.attributes[_ATTEMPT] = attempt
         except TooManyRequests:
@@ -245,7 +250,11 @@ class LoginGuard(Interceptor):
         if attempt is None:
             return
         attempt.complete()
-        if exchange.account is None:
+        if attempt.is_key:
+            if exchange.account is None:
+                self._check_failures(attempt)
+                self._attempts.add_failure(attempt.address)
+        elif exchange.account is None:
             self._known.invalidate(attempt.digest)
             self._attempts.add_failure(attempt.address)
             if attempt.is_counted:
@@ -267,7 +276,7 @@ class LoginGuard(Interceptor):
         address = group_address(client[0] if client else "")
         # Digest responses differ from request to request, so no digest identifies them.
         digest = self._digest(credentials, address) if credentials.scheme != "digest" else b""
-        return Attempt(user, address, digest)
+        return Attempt(user, address, digest, is_key=credentials.is_api_key)
 
     async def _has_token(self, exchange: Exchange) -> bool:
         """Return whether the credentials are a token, which cannot be guessed."""
@@ -286,9 +295,7 @@ class LoginGuard(Interceptor):
 
     def _admit(self, attempt: Attempt) -> Attempt:
         """Return the attempt that counts: identical concurrent credentials are one attempt."""
-        failures = self._attempts.count_failures(attempt.address)
-        if failures >= self.config.max_failed_attempts_per_address:
-            raise self._reject(attempt, "address", self._seconds)
+        self._check_failures(attempt)
         if not attempt.digest:  # counted when it fails; checking it costs almost nothing
             self._check_guesses(attempt, self._attempts.count_guesses(attempt.pair), following=1)
             return attempt
@@ -303,6 +310,11 @@ class LoginGuard(Interceptor):
             raise
         self._pending[attempt.digest] = attempt
         return attempt
+
+    def _check_failures(self, attempt: Attempt) -> None:
+        failures = self._attempts.count_failures(attempt.address)
+        if failures >= self.config.max_failed_attempts_per_address:
+            raise self._reject(attempt, "address", self._seconds)
 
     def _check_guesses(self, attempt: Attempt, guesses: GuessCounts, following: int = 0) -> None:
         """Raise `TooManyRequests` when there are too many, including those still to follow."""

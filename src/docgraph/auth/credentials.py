@@ -69,7 +69,7 @@ def read_credentials(headers: Headers) -> Credentials | None:
 
 
 def read_claimed_user(headers: Headers) -> str | None:
-    """Return the user or the API key that the credentials name, before they are verified."""
+    """Return the user whom credentials name, before they are verified; empty for an API key."""
     credentials = read_credentials(headers)
     try:
         match credentials:
@@ -78,7 +78,7 @@ def read_claimed_user(headers: Headers) -> str | None:
             case Credentials("digest", text):
                 return DigestCredentials.parse(text).username
             case Credentials("bearer", text) if credentials.is_api_key:
-                return f"key {text[4:20]}"  # its id, if it has the form of a key
+                return ""  # it names a key, which is no user
     except MalformedCredentials:
         pass  # no user, like credentials of any other kind
     return None

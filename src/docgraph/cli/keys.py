@@ -42,7 +42,7 @@ def add(sources: ConfigSources, until: datetime, given: tuple[str, ...], **order
         from docgraph.auth.api_keys import KeyOrder
 
         order.update(notAfter=until, properties=read_properties(given, bench.users))
-        owner = await bench.find_owner(order["owner"])
+        owner = await bench.keys.find_owner(order["owner"])
         key, text = await bench.keys.make(KeyOrder.parse(order), owner)
         notice(make_printable(f"made the key {key['owner']}/{key['name']}: store it now"))
         return text
@@ -59,7 +59,7 @@ def list_(sources: ConfigSources, as_json: bool) -> None:
     async def read_all(bench: Mechanism) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = []
         while page := await bench.keys.list_page(after=rows[-1]["_id"] if rows else ""):
-            rows += map(bench.keys.describe, page)
+            rows += await bench.keys.describe(*page)
         return rows
 
     rows = _run(sources, read_all)

@@ -314,6 +314,9 @@ def _raw_bytes(body: bytes, content_type: str) -> bytes:
     return body
 
 
+KEY_PREFIX: Final = "key:"  # of the names of API keys; no other account has such a name
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
     """An authenticated user; an anonymous caller is `None`.
@@ -323,7 +326,7 @@ class Account:
     `expires_at` is when its credentials expire, in seconds since the epoch; None: never.
     `login_ends_at` is when the login behind them ends by itself (`exp` of a foreign token): nothing
     that is issued for the account may be valid longer (decision 57). `owner` is the user whose key
-    this is (decision 72); empty for every other account.
+    this is (decision 72), with the properties that were given to the key; None: this is no key.
     """
 
     name: str
@@ -332,4 +335,4 @@ class Account:
     kind: str = "identity"
     expires_at: float | None = field(default=None, compare=False)
     login_ends_at: float | None = field(default=None, compare=False)
-    owner: str = ""
+    owner: Account | None = None

@@ -109,7 +109,7 @@ def is_async(method: Callable[..., Any]) -> bool:
 # Methods that a plugin of the kind may have and need not have.
 _OPTIONAL: Final[Mapping[Kind, tuple[type[Any], ...]]] = MappingProxyType(
     {
-        Kind.AUTHENTICATOR: (kinds.UserFinder, kinds.DigestAuthenticator),
+        Kind.AUTHENTICATOR: (kinds.KeyOwners, kinds.DigestAuthenticator),
         Kind.AUTHORIZER: (kinds.LoginDemander,),
     }
 )

@@ -292,6 +292,15 @@ class UserFinder(Protocol):
 
 
 @runtime_checkable
+class KeyOwners(UserFinder, Protocol):
+    """An authenticator whose users can own API keys."""
+
+    async def find_owner(self, user: str) -> tuple[Account, str] | None:
+        """Return the account and a text that every new password changes: keys end then."""
+        ...
+
+
+@runtime_checkable
 class DigestAuthenticator(UserFinder, Protocol):
     """An authenticator that digest authentication can use."""
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from docgraph.exchange import DataRequest, Document, Exchange
+from docgraph.exchange import Account, DataRequest, Document, Exchange
 from docgraph.exchange.data import TrustedDocument
 from docgraph.exchange.errors import BodyError, DocgraphError, RequestError, StartupError
 from docgraph.observe import emit
@@ -80,7 +80,10 @@ class Resolvers:
     async def resolve_all(
         self, names: Sequence[str], exchange: Exchange, failed: set[str] | None = None
     ) -> dict[str, Any]:
-        """Return the value of each `@…` expression, or UNBOUND; `failed` gets plugin errors."""
+        """Return the value of each `@…` expression, or UNBOUND; `failed` gets plugin errors.
+
+        `failed` is a set for rules only, which are bounded by those of the owner of an API key.
+        """
         request = _RequestVariables(exchange, self._decode)
         values: dict[str, Any] = {}
         for name in names:
@@ -92,7 +95,23 @@ class Resolvers:
                 values[name] = Fresh(parse_random_bits(rest))
             else:
                 values[name] = await request.resolve(head, rest)
+        if failed is None and exchange.account is not None and exchange.account.owner is not None:
+            _check_inherited(values, exchange.account.owner)
         return values
+
+
+def _check_inherited(values: Mapping[str, Any], owner: Account) -> None:
+    """Reject an API key that lacks a property of its owner.
+
+    An app can show more to those without it: a default applies, and `$ifarg` drops a condition.
+    """
+    lacking = [name for name, value in values.items() if value is UNBOUND]
+    for name in lacking:
+        head, rest = parse_expression(name)
+        path = parse_path(f"{head}{rest}")[1:] if head == "user" else ()
+        if path and get_value(owner.properties, path) is not UNBOUND:
+            hint = f"make a key that inherits {path[0]!r}"
+            raise RequestError(f"this API key does not inherit {name} of its owner", hint=hint)
 
 
 async def _resolve(

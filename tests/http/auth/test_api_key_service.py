@@ -278,13 +278,13 @@ async def test_the_owner_behind_a_key_does_not_change_own_roles(
 
 async def test_explanations_and_the_description_name_keys(worker: Worker) -> None:
     text = await make(worker)
-    asked = "/access/explain?path=/whoami&user=ada/nightly"
+    asked = "/access/explain?path=/whoami&user=key:ada/nightly"
     reply = await manage(worker, "GET", asked, "root")
-    assert reply.json()["user"] == "ada/nightly"
+    assert reply.json()["user"] == "key:ada/nightly"
     assert "editor" in reply.json()["roles"]
     assert "user" not in reply.json()["roles"]
     assert ApiKeyText.parse(text).secret not in reply.text
-    missing = await manage(worker, "GET", "/access/explain?path=/whoami&user=ada/none", "root")
+    missing = await manage(worker, "GET", "/access/explain?path=/whoami&user=key:ada/none", "root")
     assert missing.status_code == 404
     description = (await manage(worker, "GET", "/openapi.json", "root")).json()
     schemes = description["components"]["securitySchemes"]

@@ -52,7 +52,7 @@ async def test_a_key_has_its_name_its_roles_and_chosen_properties_of_its_owner(
     text = await make(worker, inherits=["team", "missing"])
     shown = await use(worker, text)
     assert shown.json() == {
-        "name": "ada/nightly",
+        "name": "key:ada/nightly",
         "roles": ["editor"],
         "kind": "key",
         "properties": {"team": "blue", "roles": ["editor"]},
@@ -313,6 +313,22 @@ async def test_a_key_is_valid_in_its_networks(
 )
 def test_addresses_in_all_their_forms(client: Any, expected: bool) -> None:
     assert admits(("10.0.0.0/8", "fe80::/10"), client) is expected
+
+
+@pytest.mark.parametrize(
+    ("network", "inside", "outside"),
+    [
+        ("::ffff:10.0.0.0/104", "10.1.2.3", "11.1.2.3"),
+        ("::ffff:10.0.0.0/104", "::ffff:10.1.2.3", "::ffff:11.1.2.3"),
+        ("::ffff:10.1.2.3", "10.1.2.3", "10.1.2.4"),
+        ("10.0.0.0/8", "::ffff:a01:203", "::a01:203"),
+        ("::/0", "10.1.2.3", ""),
+        ("2001:db8::/32", "2001:db8::1", "10.1.2.3"),
+    ],
+)
+def test_networks_in_all_their_forms(network: str, inside: str, outside: str) -> None:
+    assert admits((network,), (inside, 1))
+    assert not admits((network,), (outside, 1))
 
 
 # --- what is stored about a use -------------------------------------------------------------------

@@ -127,7 +127,7 @@ async def test_no_output_has_the_secret(service: Service) -> None:
                 ("GET", "/none/none/none"),
                 ("POST", "/notes"),
                 ("GET", "/notes?filter={"),
-                ("GET", "/access/explain?path=/notes&user=zoe/nightly"),
+                ("GET", "/access/explain?path=/notes&user=key:zoe/nightly"),
                 ("GET", "/keys"),
                 ("GET", "/metrics"),
                 ("GET", "/_tools/rights?path=/notes"),
@@ -145,7 +145,7 @@ async def test_no_output_has_the_secret(service: Service) -> None:
     database = service.mongo[service.db]
     seen += [repr(list(database[name].find())) for name in database.list_collection_names()]
     key = ApiKeyText.parse(text)
-    assert any("zoe/nightly" in one for one in seen)
+    assert any("key:zoe/nightly" in one for one in seen)
     for part in (key.secret, key.secret[:20], key.secret[-20:], text[-8:]):
         assert [one for one in seen if part in one] == []
 

@@ -1,7 +1,7 @@
 /** API keys: a list, a new one, another secret, the end of one. A secret is shown once. */
 
 import { useState } from "preact/hooks";
-import { type ApiKey, hasKeys, makeKey, readKeys, revokeKey, rotateKey } from "../../api/keys.js";
+import { type ApiKey, hasKeys, type KeyOrder, makeKey, readKeys, revokeKey, rotateKey } from "../../api/keys.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { Button, CopyButton, Empty, ErrorNotice, Field, Loading, Notice } from "../../parts/basic.js";
@@ -92,15 +92,18 @@ function KeyTable({ keys, onRotate, onRevoke }: { keys: readonly ApiKey[]; onRot
   );
 }
 
-function NewKey({ onOrder }: { onOrder: (order: { name: string; until: string; roles: readonly string[]; networks: readonly string[] }) => Promise<void> }) {
+const split = (text: string) => text.split(/[\s,]+/).filter((part) => part !== "");
+
+function NewKey({ onOrder }: { onOrder: (order: KeyOrder) => Promise<void> }) {
   const { login } = useStore(sessionState);
   const [name, setName] = useState("");
   const [until, setUntil] = useState("");
   const [roles, setRoles] = useState<readonly string[]>([]);
   const [networks, setNetworks] = useState("");
+  const [inherits, setInherits] = useState("");
   const make = async (event: Event) => {
     event.preventDefault();
-    await onOrder({ name: name.trim(), until, roles, networks: networks.split(/[\s,]+/).filter((network) => network !== "") });
+    await onOrder({ name: name.trim(), until, roles, networks: split(networks), inherits: split(inherits) });
     setName("");
   };
   return (
@@ -111,6 +114,7 @@ function NewKey({ onOrder }: { onOrder: (order: { name: string; until: string; r
         <Field label="Ends on" autocomplete="off" required value={until} onInput={setUntil} placeholder="2027-03-31" hint="A date, in UTC." />
         <RolesField label="Roles" roles={roles} known={login?.roles ?? []} onChange={setRoles} hint="Some of yours. Enter adds one." />
         <Field label="Networks" autocomplete="off" value={networks} onInput={setNetworks} hint="Optional: 10.1.0.0/16" />
+        <Field label="Properties" autocomplete="off" value={inherits} onInput={setInherits} hint="Optional: yours that apps and rules read, such as team" />
         <div class="data-actions"><Button kind="primary" type="submit" disabled={name.trim() === "" || until === ""}>Make</Button></div>
       </form>
     </section>

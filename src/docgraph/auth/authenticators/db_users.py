@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, NamedTuple
 
+from docgraph.auth.api_keys import Owner, keep_through_rehash
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.passwords import (
     BcryptPasswords,
@@ -211,6 +212,11 @@ class DatabaseRealm(Authenticator):
         stored = await self._find(user)
         return stored.account if stored is not None else None
 
+    async def find_owner(self, user: str) -> tuple[Account, str] | None:
+        """Return the current account and its stored password, for API keys."""
+        stored = await self._find(user)
+        return (stored.account, stored.password or "") if stored is not None else None
+
     async def digest_secret(self, user: str, realm: str, algorithm: str) -> str | None:
         """Return HA1 in hex, if it is stored or can be computed from a plaintext password."""
         stored = await self._find(user)
@@ -368,6 +374,8 @@ class Rehashing:
     async def _replace(self, login: _Login) -> None:
         section = self._section
         fresh = await self._passwords.rehash(login.user, login.password)
+        owner = Owner(Account(login.user, kind="database"), login.stored)
+        await keep_through_rehash(self._store, section.users_db, owner, fresh)
         if self._announcer is not None:
             await self._announcer.announce_rehash(fresh)
         write = Write(
@@ -382,3 +390,4 @@ class Rehashing:
         await self._store.writes.write_unnoticed(
             place, write, deadline=Deadline.after_ms(_WRITE_MS)
         )
+        await keep_through_rehash(self._store, section.users_db, owner, fresh)  # made meanwhile

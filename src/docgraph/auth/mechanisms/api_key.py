@@ -14,28 +14,31 @@ from dataclasses import replace
 from datetime import UTC
 from functools import partial
 from hashlib import sha256
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from math import inf
 from typing import Any, ClassVar, Final
 
 import orjson
 
 from docgraph.auth.api_keys import NO_HASH, PAGE, ApiKeys, KeyOrder
+from docgraph.auth.authenticate import API_KEYS
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.auth.credentials import ApiKeyText, read_credentials, render_bearer_challenge
 from docgraph.auth.mechanisms.jwt import REALM, REFUSED
 from docgraph.auth.mechanisms.sections import ApiKeyMechanism as ApiKeySection
 from docgraph.auth.tokens.revocation import Revocations
+from docgraph.auth.tokens.token import TokenAccount
 from docgraph.codec.request_body import read_documents
 from docgraph.config.section import PluginConfig, ServiceConfig
 from docgraph.exchange import Account, Answer, Body, Document, Exchange, Headers
 from docgraph.exchange.errors import Forbidden, Unauthenticated
+from docgraph.exchange.request import KEY_PREFIX
 from docgraph.plugins import kinds
 from docgraph.plugins.registry import PluginRegistry, bound_path
 from docgraph.runtime import Generations, LoadingCache, Tasks
 from docgraph.store import Store
 
-NAME: Final = "apiKeyMechanism"
+NAME: Final = API_KEYS
 _REMEMBERED, _REMEMBERED_SECONDS = 10_000, 2.0
 _USES_EVERY: Final = 60.0  # seconds between two writes of `lastUsedAt`
 
@@ -48,12 +51,16 @@ class _Refused(ValueError):
 
 
 def admits(networks: Sequence[str], client: tuple[str, int] | None) -> bool:
-    """Return whether the address is in one of the networks, if any; a Unix socket has none."""
+    """Return whether the address is in one of the networks, if any; a Unix socket has none.
+
+    An IPv4 address and its IPv6 form (`::ffff:10.1.2.3`) are the same, on both sides.
+    """
     if not networks or client is None or not client[0]:
         return not networks
     address = ip_address(client[0].split("%", 1)[0])
-    address = getattr(address, "ipv4_mapped", None) or address
-    return any(address in ip_network(network) for network in networks)
+    wide = IPv6Address(f"::ffff:{address}") if isinstance(address, IPv4Address) else address
+    forms = (wide, wide.ipv4_mapped or wide)
+    return any(form in ip_network(network) for network in networks for form in forms)
 
 
 class ApiKeyMechanism(kinds.AuthMechanism):
@@ -81,10 +88,9 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         self.config = config
         self.users = users
         self.keys = ApiKeys(
-            config, store, users.users_db, generations, token_revocations, root_role
+            config, store, users.users_db, generations, token_revocations, root_role, registry
         )
         self._tasks = tasks
-        self._registry = registry
         self._read_generation = generations.reader("users")
         self._seen = -1
         self._cache: LoadingCache[bytes, _Verified] = LoadingCache(_REMEMBERED, _REMEMBERED_SECONDS)
@@ -116,18 +122,11 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         return (render_bearer_challenge(REALM, refused=exchange.attributes.get(REFUSED, False)),)
 
     async def find(self, user: str) -> Account | None:
-        """Return the account of the key `<owner>/<name>`, for explanations."""
-        key = await self.keys.find(user) if "/" in user else None
-        owner = await self.find_owner(key["owner"], key["realm"]) if key else None
+        """Return the account of the key `key:<owner>/<name>`, for explanations."""
+        name = user.removeprefix(KEY_PREFIX)
+        key = await self.keys.find(name) if name != user and "/" in name else None
+        owner = await self.keys.find_owner_of(key) if key else None
         return self._build(key, owner, inf) if key and owner else None
-
-    async def find_owner(self, name: str, kind: str | None = None) -> Account | None:
-        """Return the current account of a user, of any realm or of one."""
-        for realm in self._registry.of_kind(kinds.Kind.AUTHENTICATOR):
-            account = await realm.find(name) if isinstance(realm, kinds.UserFinder) else None
-            if account is not None and kind in (None, account.kind):
-                return account
-        return None
 
     async def _verify(self, text: str, exchange: Exchange) -> _Verified:
         generation = self._read_generation()
@@ -142,7 +141,7 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         key, accepted = verified
         if (accepted.account.expires_at or 0) <= time.time():
             raise _Refused("expired-key")
-        if self.keys.revocations.is_revoked(None, key["owner"], key["madeAt"]):
+        if self.keys.is_revoked(key):
             raise _Refused("revoked-key")
         if not admits(key["networks"], exchange.request.connection.client):
             raise _Refused("foreign-network")
@@ -155,7 +154,7 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         is_previous = hmac.compare_digest(hashed, key.get("previous", NO_HASH))
         if not is_current and not is_previous:
             raise _Refused("wrong-key")
-        owner = await self.find_owner(key["owner"], key["realm"])
+        owner = await self.keys.find_owner_of(key)
         if owner is None:
             raise _Refused("owner-gone")
         last = key["notAfter"] if is_current else min(key["notAfter"], key["previousUntil"])
@@ -163,13 +162,18 @@ class ApiKeyMechanism(kinds.AuthMechanism):
         return key, kinds.Accepted(account)
 
     def _build(self, key: Document, owner: Account, end: float) -> Account:
-        """Build the account of a key: it has no role that its owner has lost."""
+        """Build the account of a key: it has no role that its owner has lost.
+
+        It carries the owner, whose rules bound those of the key. What an administrator has given to
+        the key applies to both.
+        """
         allowed, values = self.keys.limit_roles(owner), owner.properties
         roles = tuple(role for role in dict.fromkeys(key["roles"]) if role in allowed)
         inherited = {name: values[name] for name in key["inherits"] if name in values}
         properties = {**inherited, **key["properties"], "roles": list(roles)}
-        who = f"{owner.name}/{key['name']}"
-        return Account(who, roles, properties, "key", end, owner=owner.name)
+        who = f"{KEY_PREFIX}{owner.name}/{key['name']}"
+        owner = replace(owner, properties={**values, **key["properties"]})
+        return Account(who, roles, properties, "key", end, owner=owner)
 
     async def _record_uses(self) -> None:
         while True:
@@ -211,7 +215,7 @@ class KeyHeader(kinds.Interceptor):
 class ApiKeyService(kinds.Service):
     """`/keys`: callers manage their own keys under the rules, administrators those of everyone.
 
-    A key manages no keys. Only administrators give properties, and keys to other owners.
+    Only administrators give properties, and keys to other owners.
     """
 
     name: ClassVar[str] = "apiKeys"
@@ -229,48 +233,52 @@ class ApiKeyService(kinds.Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """List, make, show, rotate or revoke."""
-        method, content = exchange.request.method, None
-        if method == "POST":
-            # A body can take longer than a login lasts: who calls is examined again after it.
-            content = await read_documents(exchange.request)
-            assert exchange.admission is not None  # noqa: S101 - the pipeline is there
-            exchange = await exchange.admission.readmit(exchange)
-        account = exchange.account
-        if account is None:
+        account, mechanism = exchange.account, self._registry.find(NAME)
+        if account is None or not isinstance(mechanism, ApiKeyMechanism):
             raise Unauthenticated("authentication required")
-        if account.owner:
-            raise Forbidden("a key manages no keys")
-        mechanism: ApiKeyMechanism = self._registry.find(NAME)  # type: ignore[assignment]
-        keys, query = mechanism.keys, exchange.request.query
+        keys, method, query = mechanism.keys, exchange.request.method, exchange.request.query
         name = "/".join(exchange.request.segments[len(self._prefix) :])
-        owner = None if keys.root_role in account.roles else account
         if not name and method == "POST":
-            return await _make(mechanism, content, account, owner)
+            return await _make(keys, exchange, account)
+        owner = None if keys.root_role in account.roles else account
         if not name and method != "DELETE":
             page = await keys.list_page(owner, query.get("after") or "")
             following = {"next": page[-1]["_id"]} if len(page) == PAGE else {}
-            return _render(200, {"keys": list(map(keys.describe, page)), **following})
+            return _render(200, {"keys": await keys.describe(*page), **following})
         if method == "DELETE":
             await keys.revoke(name, owner)
             return Body(204)
         if method == "POST":
             return _render(200, {"key": await keys.rotate(name, 24 * ("now" not in query), owner)})
-        return _render(200, keys.describe(await keys.require(name, owner)))
+        return _render(200, *await keys.describe(await keys.require(name, owner)))
 
 
-async def _make(
-    mechanism: ApiKeyMechanism, content: Any, maker: Account, owner: Account | None
-) -> Body:
-    """Make a key of `owner`; None: the maker is an administrator, and names anyone."""
-    order = KeyOrder.parse(content)
-    if owner and (order.properties or order.owner):
-        raise Forbidden("only administrators give properties, and keys to others")
+async def _make(keys: ApiKeys, exchange: Exchange, maker: Account) -> Body:
+    """Make a key of the caller; administrators name its owner."""
+    order = KeyOrder.parse(await read_documents(exchange.request))
     name, kind = (order.owner, None) if order.owner else (maker.name, maker.kind)
-    user = await mechanism.find_owner(name, kind)
-    if owner and user:  # a login may have fewer roles than its user
-        user = replace(user, roles=tuple(set(user.roles).intersection(maker.roles)))
-    key, text = await mechanism.keys.make(order, user)
-    return _render(201, {**mechanism.keys.describe(key), "key": text})
+    owner = await keys.find_owner(name, kind)
+    # The login is examined after the owner was read: an old password, or a body that takes longer
+    # than a login lasts, makes no key that outlives them.
+    maker = await _identify_again(exchange)
+    if keys.root_role not in maker.roles:
+        if order.properties or order.owner:
+            raise Forbidden("only administrators give properties, and keys to others")
+        if owner:  # a login may have fewer roles than its user
+            roles = tuple(set(owner.account.roles).intersection(maker.roles))
+            owner = owner._replace(account=replace(owner.account, roles=roles))
+    made_at = maker.token_made_at if isinstance(maker, TokenAccount) and not order.owner else None
+    key, text = await keys.make(order, owner, made_at)
+    (shown,) = await keys.describe(key)
+    return _render(201, {**shown, "key": text})
+
+
+async def _identify_again(exchange: Exchange) -> Account:
+    admission = exchange.admission
+    account = None if admission is None else (await admission.readmit(exchange)).account
+    if account is None:
+        raise Unauthenticated("authentication required")
+    return account
 
 
 def _render(status: int, content: dict[str, Any]) -> Body:

@@ -202,6 +202,9 @@ class ApiKeyMechanism(PluginConfig, frozen=True):
     max_age_days: Annotated[
         int, Meta(description="days after which a key ends at the latest", ge=1, le=395)
     ] = 365
+    max_keys_per_user: Annotated[
+        int, Meta(description="keys that a user can own", ge=1, le=10_000)
+    ] = 100
     allow_root_role: Annotated[
         bool, Meta(description="whether a key may have the root role of its owner")
     ] = False

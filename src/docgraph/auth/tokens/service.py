@@ -84,8 +84,6 @@ class TokenService(Service):
 
     async def handle(self, exchange: Exchange) -> Answer:
         """Serve the token; the caller is authenticated, and the path is the caller's own."""
-        if exchange.account is not None and exchange.account.owner:
-            raise Forbidden("a key gets no token")
         if self._is_for_cookie(exchange):
             return await self._set_cookie(exchange)
         account = check_own_path(exchange, bound_path(self, self.config), bare=True)

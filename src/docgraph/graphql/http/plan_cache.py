@@ -188,6 +188,8 @@ def is_bound(setting: Collection[str], account: Account | None, root_role: str |
         return False
     if account is None:
         return _UNKNOWN_CALLER in setting
+    if account.owner is not None and is_bound(setting, account.owner, root_role):
+        return True  # fewer roles do not lift it
     if _KNOWN_CALLER in setting:
         return root_role not in account.roles or root_role in setting
     if not account.roles:

@@ -17,6 +17,7 @@ from docgraph.access.rule import AUTHENTICATED, UNAUTHENTICATED
 from docgraph.exchange import Account, Exchange
 from docgraph.exchange.errors import TooManyRequests
 from docgraph.exchange.hosts import group_address
+from docgraph.exchange.request import KEY_PREFIX
 from docgraph.observe import emit
 from docgraph.observe.engine_events import CallersLimited, RequestLimited
 from docgraph.runtime import Buckets, Instance, Quota, RateRequest, RateResult
@@ -222,14 +223,16 @@ class Limit:
         return f'"{self.name}";r={share.left};t={round_up(share.seconds)}'
 
     def _fits(self, account: Account | None) -> bool:
-        key = account.name if account is not None and account.owner else None
+        owner = None if account is None else account.owner
+        key = None if account is None or owner is None else account.name.removeprefix(KEY_PREFIX)
         if self._key is not None and (key is None or self._key not in ("*", key)):
             return False
         if self._role is None:
             return True
         if account is None:
             return self._role == UNAUTHENTICATED
-        return self._role == AUTHENTICATED or self._role in account.roles
+        # A key without a role of its owner does not escape the limit of that role.
+        return self._role == AUTHENTICATED or self._role in (owner or account).roles
 
 
 def round_up(seconds: float) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from docgraph.access.dry_run import combine
+from docgraph.access.combine import combine
 from docgraph.codec import JsonMode
 from docgraph.codec.request_body import reject_forgery
 from docgraph.exchange import (
