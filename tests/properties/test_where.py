@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from bson import Decimal128, Int64, ObjectId
+from bson import Code, Decimal128, Int64, ObjectId
+from graphql import build_schema
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
 from docgraph.codec.equality import equality_key
+from docgraph.codec.forms import JsonMode
 from docgraph.codec.id_text import IdText
+from docgraph.graphql.definition.declared_fields import ItemFields
+from docgraph.graphql.definition.mapping import EnumMapping
+from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.where import WhereField, WhereSpec, compile_where, find_end
 from docgraph.store.guard.fence import find_unsafe
 from docgraph.variables import compile_field, matches_nothing
@@ -51,12 +57,53 @@ OVER += [{"x": [["a"], "b"]}, [{"x": []}], [{"x": {"y": "a"}}]]
 ITEMS: list[Any] = [MISSING, None, [], [{}], {"n": 1, "s": "a"}, [None, 5], "a"]
 ITEMS += [[{"n": 1, "s": "a"}], [{"n": 1}, {"s": "a"}], [{"n": 2, "s": "b"}, {"n": 0, "s": "a"}]]
 
+FITTING: list[Any] = [
+    ["a", ObjectId(b"0" * 12)],
+    [1, 2.0, Int64(3)],
+    [1, None],
+    ["a", "c"],
+    [{"x": 1}],
+]
+FITTING += [[True], ["a", Code("a")], [[1], 1], [None, None], [{}, "a"]]
+LISTS += FITTING
+
 WITHIN: list[Any] = [*ITEMS, {}, [{"i": {"n": 1, "s": "a"}}, {}, 5], [{"i": None}], [{"i": {}}]]
 WITHIN += [{"i": value} for value in ITEMS[1:]] + [[{"i": value}] for value in ITEMS[1:]]
 
 EVERYTHING = frozenset("eq ne in nin lt lte gt gte exists prefix contains has any".split())
+# Lists whose type allows no null: one element that does not fit makes the list null.
+SCHEMA = build_schema(
+    "type Query { texts: [String!] numbers: [Int!] options: [Option!] items: [Item!] } "
+    "type Item { n: Int s: String } enum Option { A B }"
+)
+ENUM = EnumMapping("Option", {"A": "a", "B": 1})
+SHOW: dict[str, Callable[[Any], Any]] = {
+    "texts": serializer("String", JsonMode.GRAPHQL),
+    "numbers": serializer("Int", JsonMode.GRAPHQL),
+    "options": ENUM.name_of,
+    "items": lambda value: {**value},
+}
+STRICT = {
+    "strict_texts": ("t", "texts"),
+    "strict_numbers": ("t", "numbers"),
+    "strict_options": ("t", "options"),
+    "strict_over": ("l.x", "texts"),
+    "strict_first": ("l.0.x", "texts"),
+    "strict_items": ("i", "items"),
+    "strict_within": ("w.i", "items"),
+}
+
+
+def require(path: str, name: str) -> WhereField:
+    items = ItemFields(SCHEMA, {}, {"Option": ENUM})
+    fields = {key: WhereField(key, EVERYTHING) for key in "ns"} if name == "items" else {}
+    fit = items.find_fit(SCHEMA.query_type.fields[name].type)  # type: ignore[union-attr]
+    return WhereField(path, EVERYTHING, is_list=True, fields=fields, fit=fit)
+
+
 SPEC = WhereSpec(
     {
+        **{key: require(*place) for key, place in STRICT.items()},
         "value": WhereField("v", EVERYTHING),
         "tags": WhereField("t", EVERYTHING, is_list=True),
         "over": WhereField("l.x", EVERYTHING, is_list=True),
@@ -158,6 +205,7 @@ entries = st.fixed_dictionaries(
         "first": listed,
         "items": objects,
         "within": objects,
+        **{key: objects if kind == "items" else listed for key, (_, kind) in STRICT.items()},
     },
 )
 wheres = st.recursive(
@@ -191,6 +239,7 @@ def holds(where: Document, document: Document) -> bool:
         "object": lambda one: holds_for(one["at"], get_at(document.get("o", MISSING))),
         "items": lambda one: holds_for_list(one, document, "i"),
         "within": lambda one: holds_for_list(one, document, "w.i"),
+        **{key: partial(holds_for_strict, key, document) for key in STRICT},
     }
     return all(tests[name](value) for name, value in where.items())
 
@@ -199,9 +248,27 @@ def get_at(value: Any) -> Any:
     return value.get("at", MISSING) if isinstance(value, dict) else MISSING
 
 
-def holds_for_list(condition: Document, document: Document, path: str) -> bool:
+def holds_for_strict(name: str, document: Document, condition: Document) -> bool:
+    path, kind = STRICT[name]
+    return holds_for_list(condition, document, path, SHOW[kind])
+
+
+def shows_all(values: Any, show: Callable[[Any], Any]) -> bool:
+    try:
+        for value in values if isinstance(values, list) else ():
+            show(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def holds_for_list(
+    condition: Document, document: Document, path: str, show: Callable[[Any], Any] | None = None
+) -> bool:
     """Whether a condition holds for the value that the field shows."""
     shown = compile_field(tuple(path.split(".")))(document)
+    if show is not None and not shows_all(shown, show):
+        shown = None  # with an error
     elements = shown if isinstance(shown, list) else []
     keys = [equality_key(one) for one in elements if not isinstance(one, list)]
     tests: dict[str, Callable[[Any], bool]] = {
@@ -288,7 +355,7 @@ OBJECT_LISTS += [{"any": {"n": {"ne": 1}, "s": {"eq": "a"}}}]
 EXISTENCE: list[Document] = [{"exists": True}, {"exists": False}]
 
 
-@pytest.mark.parametrize("name", ["tags", "over", "second", "first", "items", "within"])
+@pytest.mark.parametrize("name", ["tags", "over", "second", "first", "items", "within", *STRICT])
 def test_conditions_on_lists_are_about_the_shown_value(
     stored: tuple[Collection[Document], list[Document]], name: str
 ) -> None:

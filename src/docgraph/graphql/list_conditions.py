@@ -3,7 +3,8 @@
 A path over an array of objects shows a list, too: `objs.x` of `{objs: [{x: 1}, {}]}` shows
 `[1, null]`. So each step of a path may be the array. An array inside of this array does not fit the
 field, so it is no element; only conditions that hold for `{}` hold for it, because `$elemMatch`
-takes it for an object. `prefix` is the path of the object around the list.
+takes it for an object. `prefix` is the path of the object around the list. A list whose type
+allows no null is not shown if an element does not satisfy `fit`.
 """
 
 from __future__ import annotations
@@ -29,21 +30,22 @@ class _ArrayPlace(NamedTuple):
     outer: tuple[Filter, ...]
 
 
-def match_list(prefix: str, path: str, exists: bool) -> Filter:
+def match_list(prefix: str, path: str, exists: bool, fit: Filter | None = None) -> Filter:
     """Return the condition that the field shows a list, or shows none."""
-    arrays = [place.array for place in _list_places(prefix, path)]
-    if exists:
-        return _join_or([{array: _ARRAY} for array in arrays])
-    return {array: _NO_ARRAY for array in arrays}
+    places = _list_places(prefix, path, fit)
+    shown = _join_or([combine([{array: _ARRAY}, *outer]) for array, _, outer in places])
+    return shown if exists else {"$nor": [shown]}
 
 
-def match_element(prefix: str, path: str, values: Sequence[Any]) -> Filter:
+def match_element(
+    prefix: str, path: str, values: Sequence[Any], fit: Filter | None = None
+) -> Filter:
     """Return the condition that the list has one of these values."""
     branches: list[Filter] = []
     # With a number in the path, the database also looks for a property of this name in each element
     # of an array, which is null, and it compares the array at the number as a whole.
     is_index = any(step.isdigit() for step in path.split("."))
-    for array, rest, outer in _list_places(prefix, path):
+    for array, rest, outer in _list_places(prefix, path, fit):
         if rest:
             inner = combine([match_values(rest, values), *match_no_array(rest)])
             branches.append(combine([{array: {"$elemMatch": inner}}, *outer]))
@@ -61,10 +63,10 @@ def match_element(prefix: str, path: str, values: Sequence[Any]) -> Filter:
     return indexed
 
 
-def match_object(prefix: str, path: str, element: Filter) -> Filter:
+def match_object(prefix: str, path: str, element: Filter, fit: Filter | None = None) -> Filter:
     """Return the condition that an object of the list satisfies a filter; empty: any element."""
     branches: list[Filter] = []
-    for array, rest, outer in _list_places(prefix, path):
+    for array, rest, outer in _list_places(prefix, path, fit):
         condition: Filter = {"$elemMatch": element}
         if not element:
             condition = _FILLED
@@ -75,7 +77,7 @@ def match_object(prefix: str, path: str, element: Filter) -> Filter:
     return _join_or(branches)
 
 
-def _list_places(prefix: str, path: str) -> Iterator[_ArrayPlace]:
+def _list_places(prefix: str, path: str, fit: Filter | None = None) -> Iterator[_ArrayPlace]:
     """Yield the arrays that the field may show. A number takes an element of an array instead."""
     steps = path.split(".")
     outer: list[Filter] = []
@@ -83,8 +85,18 @@ def _list_places(prefix: str, path: str) -> Iterator[_ArrayPlace]:
         if end < len(steps) and steps[end].isdigit():
             continue
         array = prefix + ".".join(steps[:end])
-        yield _ArrayPlace(array, ".".join(steps[end:]), tuple(outer))
+        rest = ".".join(steps[end:])
+        fits = () if fit is None else (_require(array, rest, fit),)
+        yield _ArrayPlace(array, rest, (*outer, *fits))
         outer.append({array: _NO_ARRAY})
+
+
+def _require(array: str, rest: str, fit: Filter) -> Filter:
+    """Return the condition that each element of an array shows what fits."""
+    if not rest:
+        return {"$nor": [{array: {"$elemMatch": {"$not": fit}}}]}
+    misfit = {"$nor": [combine([{rest: fit}, *match_no_array(rest)])]}
+    return {"$nor": [{array: {"$elemMatch": misfit}}, {array: _VALUE}]}
 
 
 def match_no_array(path: str) -> list[Filter]:

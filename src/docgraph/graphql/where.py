@@ -51,13 +51,15 @@ _BEFORE_SURROGATES, _AFTER_SURROGATES = "\ud7ff", "\ue000"
 class WhereField:
     """A declared field: its path in the document, and its operators.
 
-    `fields` are those of an embedded object, or, with `is_list`, of each of several.
+    `fields` are those of an embedded object, or, with `is_list`, of each of several. `fit` is what
+    each element of a list satisfies, because the list is null otherwise.
     """
 
     path: str
     operators: frozenset[str] = frozenset()
     is_list: bool = False
     fields: Mapping[str, WhereField] = field(default_factory=dict)
+    fit: Filter | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,18 +279,19 @@ class _Compiler:
         self, declared: WhereField, prefix: str, name: str, operand: Any
     ) -> Filter | None:
         """Return the condition on a list, or that one of its objects satisfies all conditions."""
+        path, fit = declared.path, declared.fit
         if declared.fields and name == "any":
             if operand is None:
                 return {}
             element = WhereField("", fields=declared.fields)
             inner = self._compile_field(element, "", operand, is_top=False)
-            return None if inner is None else match_object(prefix, declared.path, inner)
+            return None if inner is None else match_object(prefix, path, inner, fit)
         self._spend(1)
         if name == "exists":
-            return match_list(prefix, declared.path, _read_flag(operand))
+            return match_list(prefix, path, _read_flag(operand), fit)
         self._spend_text(operand)
         kinds = _list_kinds([operand]) if name == "has" else self._read_list(operand)
-        return match_element(prefix, declared.path, kinds) if kinds else None
+        return match_element(prefix, path, kinds, fit) if kinds else None
 
     def _compile_near(self, path: str, value: Any, is_top: bool) -> Filter:
         if value is None:

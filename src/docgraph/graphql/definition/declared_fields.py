@@ -17,11 +17,14 @@ from graphql import (
     is_abstract_type,
     is_composite_type,
     is_list_type,
+    is_non_null_type,
 )
 
+from docgraph.exchange.data import Filter
+from docgraph.graphql.conditions import is_comparable
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, FieldMapping
-from docgraph.graphql.definition.scalars import SCALARS
+from docgraph.graphql.definition.scalars import SCALARS, STORED_TYPES
 from docgraph.graphql.related import RelationSpec
 from docgraph.graphql.where import OPERATORS, RANGE
 from docgraph.variables.compilation import describe
@@ -41,10 +44,14 @@ _KNOWN: Final = (*OPERATORS, "range")
 
 @dataclass(slots=True)
 class DeclaredField:
-    """A field with operators, or an object with declared fields below it, or both."""
+    """A field with operators, or an object with declared fields below it, or both.
+
+    `fit` is what each element of a list satisfies, because the list is null otherwise.
+    """
 
     path: str
     type: Any  # of the field, without its `!`
+    fit: Filter | None = None
     operators: dict[str, None] = field(default_factory=dict)
     below: FieldTree | None = None
 
@@ -190,6 +197,19 @@ class ItemFields:
             return f"the types of {type_.name} store {name} in different places"
         return own, paths.pop()
 
+    def find_fit(self, type_: Any) -> Filter | None:
+        """Return the condition of the database on elements of `[T!]`; None for other types."""
+        if not is_list_type(type_) or not is_non_null_type(type_.of_type):
+            return None
+        element = type_.of_type.of_type
+        if is_list_type(element) or is_composite_type(element):
+            return {"$type": "array" if is_list_type(element) else "object"}
+        if element.name in STORED_TYPES:
+            return {"$type": [*STORED_TYPES[element.name]]}
+        enum = self.enums.get(element.name)  # one with a mistake has none
+        values = [] if enum is None else [*enum.stored.values()]
+        return {"$in": values} if values and all(map(is_comparable, values)) else {"$ne": None}
+
     def list_texts(self, type_: GraphQLNamedType) -> Iterator[tuple[str, str]]:
         """Yield the stored fields of a type, and of objects in it, that may show texts."""
         pending, known = [type_], {type_.name}
@@ -228,7 +248,7 @@ class _DeclarationReader:
         own = tree.fields.get(steps[0])
         if own is None:
             inner = get_nullable_type(definition.type)
-            own = tree.fields[steps[0]] = DeclaredField(path, inner)
+            own = tree.fields[steps[0]] = DeclaredField(path, inner, self._items.find_fit(inner))
         if len(steps) == 1:
             return own
         named = get_named_type(own.type)

@@ -152,7 +152,8 @@ def _build_input_field(name: str, type_: str) -> InputValueDefinitionNode:
 def _build_spec(declared: DeclaredField) -> WhereField:
     below = {} if declared.below is None else declared.below.fields
     fields = {name: _build_spec(inner) for name, inner in below.items()}
-    return WhereField(declared.path, frozenset(declared.operators), declared.is_list, fields)
+    operators = frozenset(declared.operators)
+    return WhereField(declared.path, operators, declared.is_list, fields, declared.fit)
 
 
 def build_specs(tree: FieldTree | None) -> dict[str, WhereField]:
