@@ -37,6 +37,11 @@ class Want:
     def length(self) -> int:
         return len(self.equal) + len(self.sort) + len(self.ranges)
 
+    @property
+    def paths(self) -> list[str]:
+        """The properties that find documents: a range of the first one of the sort, too."""
+        return [*self.equal, *self.ranges, *(path for path, _ in self.sort[:1])]
+
     def arrange(self) -> Iterator[IndexKeys]:
         """Yield the key sequences that serve it, the shortest first."""
         tail = (*self.sort, *((path, 1) for path in self.ranges))
@@ -64,15 +69,21 @@ class Want:
 
 
 def find_wants(
-    filter_: Filter, sort: Mapping[str, Any], find_array: Callable[[str], str | None]
+    filter_: Filter,
+    sort: Mapping[str, Any],
+    find_array: Callable[[str], str | None],
+    *,
+    is_scan: bool = False,
 ) -> list[Want]:
     """Return the indexes, all of which are needed; none if no index could help.
 
-    `find_array` returns the array that contains a property: an index may have only one.
+    `find_array` returns the array that contains a property: an index may have only one. For a scan,
+    an index that has only the order does not help.
     """
     filter_ = _spread(filter_)
     want = _find_want(filter_, sort, find_array)
-    if want.length and (want.equal or want.ranges or want.sort):
+    found_by = {*want.equal, *want.ranges, *_find_ranges(filter_)}
+    if want.length and (not (is_scan and filter_) or not found_by.isdisjoint(want.paths)):
         return [want]
     branches = next(find_alternatives(filter_), [])
     wants = [

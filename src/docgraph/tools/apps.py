@@ -34,7 +34,7 @@ from docgraph.graphql.related import ORDERED, RelationSpec
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
-from docgraph.variables.paths import ROOT
+from docgraph.variables.paths import ROOT, put_value
 
 __all__ = [
     "CURSOR_LENGTHS",
@@ -167,9 +167,9 @@ def build_scope(
             variables.setdefault(name, value)
         else:
             is_root = name == ROOT or name.startswith(f"{ROOT}.")
-            _put(root if is_root else arguments, name, value)
+            put_value(root if is_root else arguments, name, value)
     for name, value in keys:
-        _put(parent, name, value)
+        put_value(parent, name, value)
     for name in given:
         (variables if name.startswith("@") else arguments).setdefault(name, True)
     return Scope(arguments, Variables(variables), root.get(ROOT, {}), parent)
@@ -184,14 +184,3 @@ def parse_argument(name: str) -> FieldPath | None:
         return None
     path = parse_path(name)
     return None if path[0] == ROOT else path
-
-
-def _put(target: Document, name: str, value: Any) -> None:
-    """Set a value at its path, unless one is already set."""
-    *steps, last = parse_path(name)
-    for step in steps:
-        inner = target.setdefault(step, {})
-        if not isinstance(inner, dict):
-            return
-        target = inner
-    target.setdefault(last, value)

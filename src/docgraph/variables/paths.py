@@ -144,6 +144,17 @@ def compile_field(path: FieldPath) -> Callable[[Any], Any]:
     return get
 
 
+def put_value(target: dict[str, Any], name: str, value: Any) -> None:
+    """Set a value at its path, unless one is already set."""
+    *steps, last = parse_path(name)
+    for step in steps:
+        inner = target.setdefault(step, {})
+        if not isinstance(inner, dict):
+            return
+        target = inner
+    target.setdefault(last, value)
+
+
 ROOT = "rootDoc"
 MAX_RANDOM_BITS = 4096
 REQUEST_TIMES = ("epochTimeStamp", "dateTime")

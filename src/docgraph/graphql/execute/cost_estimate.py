@@ -1,19 +1,21 @@
-"""Cost preview: the commands of a query and whether an index serves them; no data is read.
+"""Cost preview: the commands of a query and whether an index serves them; they are not sent.
 
-It uses only the database's `explain` and the cached collection stats. Below the first level, the
+It uses the database's `explain` and the cached collection stats, and for an index of several
+properties the first documents: which of them are arrays. Below the first level, the
 filter depends on parents that are not fetched: a value that no document has replaces their keys.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import Deadline
-from docgraph.exchange.data import CollectionName
+from docgraph.exchange.data import CollectionName, Document
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
@@ -27,6 +29,7 @@ from docgraph.graphql.execute.document_estimate import (
 from docgraph.graphql.execute.execute import prepare
 from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.relations import render_rest
+from docgraph.graphql.joins import split_joins
 from docgraph.graphql.plan.plan import describe_way
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.related import RelatedCondition, replace_conditions
@@ -35,9 +38,11 @@ from docgraph.store.index_selection import IndexKeys, find_wants
 from docgraph.store.order import order_ties, pinned_paths
 from docgraph.store.query_plan import QueryPlan
 from docgraph.variables import Template, matches_nothing
+from docgraph.variables.paths import get_field, put_value
 
 _SAMPLE_ID: Final = ObjectId("000000000000000000000000")
 _COUNT_MS: Final = 500
+_SAMPLED: Final = 20  # documents that show which properties are arrays
 _NO_PLAN: Final = QueryPlan((), ())
 
 
@@ -219,8 +224,7 @@ async def _estimate_fetch(fetch: Fetch, run: Run) -> FetchEstimate:
         sent, order = filter_ or {}, sort
         if window is not None:
             order = order_ties(sort, frozenset(pinned_paths(sent)), ())
-        wants = find_wants(sent, order, lambda path: None)
-        wanted_keys = tuple(next(want.arrange()) for want in wants)
+        wanted_keys = await _find_wanted(place, sent, order, run, is_scan=is_scan)
     return FetchEstimate(
         field=fetch.position.coordinates,
         kind="aggregate" if isinstance(mapping, AggregationMapping) else "find",
@@ -249,7 +253,7 @@ async def _estimate_related(fetch: Fetch, condition: RelatedCondition, run: Run)
     except DocgraphError as error:
         failure = error.message
     is_scan = plan.is_scan or (bool(filter_) and plan.reads_whole_index)
-    wants = find_wants(filter_, {}, lambda path: None) if is_scan and filter_ else ()
+    needs_index = is_scan and bool(filter_)
     return FetchEstimate(
         field=f"{fetch.position.coordinates}.where.{condition.path}",
         kind="aggregate",
@@ -260,10 +264,54 @@ async def _estimate_related(fetch: Fetch, condition: RelatedCondition, run: Run)
         is_scan=is_scan,
         stored=stored,
         examined=stored if is_scan else None,
-        needs_index=is_scan and bool(filter_),
-        wanted_keys=tuple(next(want.arrange()) for want in wants),
+        needs_index=needs_index,
+        wanted_keys=await _find_wanted(spec.place, filter_, {}, run, is_scan=True)
+        if needs_index
+        else (),
         failure=failure,
     )
+
+
+async def _find_wanted(
+    place: CollectionName,
+    filter_: Mapping[str, Any],
+    sort: Mapping[str, Any],
+    run: Run,
+    *,
+    is_scan: bool,
+) -> tuple[IndexKeys, ...]:
+    """Return the keys of the missing indexes; a few documents show which properties are arrays."""
+    wants = find_wants(filter_, sort, lambda path: None, is_scan=is_scan)
+    paths = {path for want in wants for path, _ in next(want.arrange())}
+    if any(want.length > 1 for want in wants):  # an index has the elements of one array at most
+        documents = await _find_some(place, {path.partition(".")[0] for path in paths}, run)
+        find_array = partial(_find_array, documents)
+        wants = find_wants(filter_, sort, find_array, is_scan=is_scan)
+    return tuple(next(want.arrange()) for want in wants)
+
+
+async def _find_some(place: CollectionName, names: Collection[str], run: Run) -> list[Document]:
+    try:
+        finding = run.store.reads.find(
+            *place,
+            {},
+            projection=dict.fromkeys(names, 1),
+            limit=_SAMPLED,
+            deadline=run.exchange.deadline,
+            rows=run.rows,
+        )
+        return await run.in_turn(finding)
+    except DocgraphError:
+        return []  # unknown, as in an empty collection
+
+
+def _find_array(documents: Sequence[Document], path: str) -> str | None:
+    """Return the outermost array that a path leads into."""
+    steps = tuple(path.split("."))
+    for end in range(1, len(steps) + 1):
+        if any(isinstance(get_field(each, steps[:end]), list) for each in documents):
+            return ".".join(steps[:end])
+    return None
 
 
 def _sample_keys(filter_: Mapping[str, Any]) -> Any:
@@ -290,15 +338,12 @@ async def _explain(
 
 def _render_filter(fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
     """Return the filter, with a placeholder for keys of parents; None: unknown."""
-    relation = fetch.relation
-    if relation.joins:
-        template = None if relation.is_per_parent else relation.rest
-        keys: dict[str, Any] = {join.target: {"$in": [_SAMPLE_ID]} for join in relation.joins}
-    else:
-        template, keys = first_filter(fetch.mapping), {}
-        if template is None:
-            return {}
-    rest, where = _render(template, fetch, run), run.prepared[id(fetch)].where.filter
+    template = first_filter(fetch.mapping)
+    if template is None:
+        return {}
+    joins, others = split_joins(template)
+    keys = {join.target: {"$in": [_SAMPLE_ID]} for join in joins}
+    rest, where = _render(others, fetch, run), run.prepared[id(fetch)].where.filter
     if run.prepared[id(fetch)].where.has_relations:
         where = _sample_keys(where)
     if matches_nothing(where) or (rest is None and not keys):
@@ -307,11 +352,12 @@ def _render_filter(fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
     return combined
 
 
-def _render(template: Template | None, fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
-    if template is None or template.depends_on_parent:
-        return None
+def _render(template: Template, fetch: Fetch, run: Run) -> Mapping[str, Any] | None:
+    parent: Document = {}
+    for key in filter(None, template.foreign_keys):
+        put_value(parent, key, _SAMPLE_ID)
     try:
-        rendered = template.render(run.prepared[id(fetch)].scope)
+        rendered = template.render(replace(run.prepared[id(fetch)].scope, parent=parent))
     except DocgraphError:
         return None
     if matches_nothing(rendered) or not isinstance(rendered, Mapping):

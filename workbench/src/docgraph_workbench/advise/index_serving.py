@@ -107,11 +107,11 @@ class Serving:
             return None  # matching documents are found soon
         if share is not None and share >= _LARGE_SHARE and question.options:
             return None
-        wants = _find_wants(question, sample)
+        wants = _find_wants(question, sample, is_scan=True)
         number = "" if sample.documents is None else f" {sample.documents}"
         way = "" if plan.is_scan else f" by the index {', '.join(plan.indexes)}"
         what = f"goes through all{number} documents of {sample.name}{way}{question.condition}"
-        if not any(want.equal or want.ranges for want in wants):
+        if not wants:
             text = f"{what}: no index could serve such a condition"
             return Unserved(question, Weight.NOTE, "no-index-possible", text)
         return Unserved(question, _weigh(question, sample, wants), "no-index", what, wants)
@@ -241,12 +241,14 @@ def _find_order(question: PlannedQuery, sample: CollectionSample) -> Mapping[str
     return order_as_sent(question.filter, sort, sample.plain_indexes, is_root=is_root)
 
 
-def _find_wants(question: PlannedQuery, sample: CollectionSample) -> tuple[Want, ...]:
+def _find_wants(
+    question: PlannedQuery, sample: CollectionSample, *, is_scan: bool = False
+) -> tuple[Want, ...]:
     """Return the indexes that would serve the query, also with `_id` at the end of its sort."""
     sort = question.sort
     if question.part == "find":
         sort = order_as_sent(question.filter, sort, (), is_root=False)
-    return tuple(find_wants(question.filter, sort, sample.find_array))
+    return tuple(find_wants(question.filter, sort, sample.find_array, is_scan=is_scan))
 
 
 def _estimate_share(filter_: Mapping[str, Any], sample: CollectionSample) -> float | None:
