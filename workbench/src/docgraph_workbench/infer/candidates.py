@@ -43,6 +43,7 @@ _SUFFIXES: Final = frozenset(
 )
 # The same, where the word comes first: `id_producto`, `cod_prod`, `fk_customer`.
 _PREFIXES: Final = frozenset("id ids fk ref cod codigo codice".split())
+_ATTACHED: Final = re.compile("([a-z]{2,})(nr|nummer)")  # `kdnr`, `Kundennummer`
 _NATURAL: Final = frozenset(
     "email username login handle iata icao sku isbn ean symbol ticker".split()
 )
@@ -122,7 +123,7 @@ def list_words(collection: str) -> list[str]:
 def stem_of(path: Sequence[str]) -> list[str]:
     """Return the part of a field's name that names the target: `items.productIds` → `product`."""
     for name in reversed(path):
-        words = split_words(name)
+        words = _split_key(name)
         while words and words[-1] in _SUFFIXES:
             words = words[:-1]
         while len(words) > 1 and words[0] in _PREFIXES:
@@ -243,9 +244,11 @@ def _is_like(word: str, other: str) -> bool:
 
 
 def _is_abbreviation(word: str, other: str) -> bool:
-    """Return whether the letters of a short word are in the other one, in their order."""
-    if not 2 <= len(word) <= _LONGEST_ABBREVIATION < len(other) or word[0] != other[0]:  # noqa: PLR2004
+    """Return whether it is the beginning, or a short word with letters in the same order."""
+    if len(other) <= max(len(word), _LONGEST_ABBREVIATION) or word[0] != other[0]:
         return False
+    if not 2 <= len(word) <= _LONGEST_ABBREVIATION:  # noqa: PLR2004
+        return other.startswith(word) and len(word) > 1
     letters = iter(other)
     return all(letter in letters for letter in word)
 
@@ -281,8 +284,15 @@ def is_plain(name: str) -> bool:
 
 def _has_key_word(name: str) -> bool:
     """Return whether the name ends, or begins, with a word for keys."""
-    words = split_words(name)
+    words = _split_key(name)
     return bool(words) and (words[-1] in _SUFFIXES or words[0] in _PREFIXES)
+
+
+def _split_key(name: str) -> list[str]:
+    """Return the words of a name; a number that is attached to the last one is a word, too."""
+    *words, last = split_words(name) or [""]
+    attached = _ATTACHED.fullmatch(last)
+    return [*words, *(attached.groups() if attached else [last] if last else [])]
 
 
 def _is_repeated(seen: Seen) -> bool:
@@ -290,7 +300,7 @@ def _is_repeated(seen: Seen) -> bool:
 
 
 def _looks_unique(collection: Surveyed, name: str, seen: Seen) -> bool:
-    words = split_words(name)
+    words = _split_key(name)
     if not words or (words[-1] not in _KEY_WORDS and words[0] not in _PREFIXES):
         return False
     total = collection.profile.documents

@@ -274,19 +274,25 @@ _CONSTANTS: Final = (
     re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*"),
     re.compile(r"[A-Z][A-Z0-9]*([_-][A-Z0-9]+)*"),
 )
-_WORDS: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*([ _/-][A-Za-z0-9]+)*")
+_WORDS: Final = re.compile(r"[^\W\d_][^\W_]*([ _/-][^\W_]+)*")
+_LONGEST_LABEL: Final = 2  # blanks
 # Names of fields with constants, in English, German, Spanish, French, Italian and Portuguese.
 _TELLING: Final = frozenset(
     "status type kind level role tier priority mode plan phase severity stage visibility "
-    "size unit cabin gender condition reason channel method zustand typ stufe rolle prioritaet "
-    "modus grad geschlecht einheit estado tipo nivel rol prioridad modo fase unidad statut etat "
-    "niveau priorite unite stato livello ruolo priorita modalita situacao prioridade "
-    "unidade".split()
+    "size unit cabin gender condition reason channel method weekday salutation zustand typ stufe "
+    "rolle prioritaet modus grad geschlecht einheit anrede wochentag tipo nivel rol prioridad modo "
+    "fase unidad statut etat niveau priorite unite civilite livello ruolo priorita modalita "
+    "situacao prioridade unidade".split()
 )
+# Where other languages begin a name with this word, and German ends a compound with it.
+_HEADS: Final = frozenset("tipo type statut etat situacao modo metodo mode forma".split())
+_COMPOUND: Final = re.compile(r".+(status|typ|zustand|ungsart|andart|enart)")
+# States, of an order or of a country: their values tell.
+_STATES: Final = frozenset("state estado stato".split())
 # The same, if the values are written like constants.
 _CLASSIFYING: Final = frozenset(
-    "state category class color colour grade frequency format result outcome scope access action "
-    "weekday season shift direction art kategorie klasse farbe categoria clase categorie classe "
+    "payment category class color colour grade frequency format result outcome scope access action "
+    "season shift direction art kategorie klasse farbe categoria clase categorie classe "
     "couleur colore cor".split()
 )
 # Names of free texts: their words repeat by chance.
@@ -312,7 +318,11 @@ _CONSTANT_WORDS: Final = frozenset(
     "geliefert aktiv inaktiv entwurf erledigt abierto cerrado nuevo pagado cancelado enviado "
     "entregado activo inactivo borrador pendiente ouvert ferme nouveau paye annule expedie livre "
     "actif inactif brouillon aperto chiuso nuovo pagato annullato spedito consegnato attivo "
-    "inattivo bozza aberto fechado novo pago entregue ativo inativo rascunho pendente".split()
+    "inattivo bozza aberto fechado novo pago entregue ativo inativo rascunho pendente hold ready "
+    "progreso created updated skipped passed bearbeitung arbeit abgeschlossen genehmigt abgelehnt "
+    "ausstehend attente cours termine payee annulee expediee livree terminee proceso curso "
+    "terminado aprobado rechazado attesa corso completato pagata spedita andamento concluido "
+    "enviada cancelada".split()
 )
 _SHARE: Final = 0.05  # of distinct values among all, if only their form speaks for constants
 _ENOUGH_BY_FORM: Final = 100
@@ -334,10 +344,8 @@ def find_enum_values(
     values = [value for value in seen.values if isinstance(value, str)]
     if not has_few_texts(seen) or not (is_declared or _are_constants(name, seen, values)):
         return None
-    if is_about_people(name) and not _ends_with(name, _TELLING):
-        return None  # the names of people, of whom there will be others
-    if repeated and not _ends_with(name, _TELLING):
-        return None
+    if (repeated or is_about_people(name)) and not _is_telling(name):
+        return None  # the names of people, of whom there will be others, or tags
     named = {upper_snake(value): value for value in sorted(values)}
     is_clear = len(named) == len(values) and all(map(is_name, named))
     return named if is_clear and _RESERVED.isdisjoint(map(str.lower, named)) else None
@@ -355,8 +363,10 @@ def _are_constants(name: str, seen: Seen, texts: list[str]) -> bool:
     """Return whether the name of the field or the form of its texts speaks for constants."""
     if not all(len(text) <= _LONGEST for text in texts) or _ends_with(name, _FREE_TEXT):
         return False
-    if _ends_with(name, _TELLING):
-        return all(_WORDS.fullmatch(text) for text in texts)
+    is_usual = _are_usual(texts)
+    if _is_telling(name) or (is_usual and _has_head(name, _STATES)):
+        are_words = all(_WORDS.fullmatch(text) for text in texts)
+        return are_words and (is_usual or all(map(_is_label, texts)))
     if all(len(text) <= _SHORTEST_CONSTANT for text in texts) or _are_codes(name, texts):
         return False
     if not any(all(pattern.fullmatch(text) for text in texts) for pattern in _CONSTANTS):
@@ -364,13 +374,33 @@ def _are_constants(name: str, seen: Seen, texts: list[str]) -> bool:
     if _ends_with(name, _CLASSIFYING):
         return True
     is_enough = seen.filled >= _ENOUGH_BY_FORM and len(texts) <= seen.filled * _SHARE
-    return is_enough and (all(map(str.isupper, texts)) or _are_usual(texts))
+    is_written = all(map(str.isupper, texts)) and any("_" in text for text in texts)
+    return is_enough and (is_usual or is_written) and not _has_head(name, _STATES)
 
 
 def _are_usual(texts: list[str]) -> bool:
-    """Return whether half of the texts are words of states and the like, or joined by `_`."""
-    usual = sum(not _CONSTANT_WORDS.isdisjoint(re.split("[_-]", text.lower())) for text in texts)
-    return usual * 2 >= len(texts) or any("_" in text for text in texts)
+    """Return whether half of the texts are short, and have a word of states and the like."""
+    usual = sum(not _CONSTANT_WORDS.isdisjoint(split_words(text)) for text in texts)
+    is_short = all(text.count(" ") <= _LONGEST_LABEL for text in texts)
+    return is_short and usual * 2 >= len(texts)
+
+
+def _is_label(text: str) -> bool:
+    """Return whether a text is one word, or some with capitals: `Single Room` is no prose."""
+    return " " not in text or (text.istitle() and text.count(" ") <= _LONGEST_LABEL)
+
+
+def _is_telling(name: str) -> bool:
+    """Return whether the name says that the values are constants."""
+    words = split_words(name)
+    is_compound = bool(words) and _COMPOUND.fullmatch(words[-1]) is not None
+    return _ends_with(name, _TELLING) or is_compound or not _HEADS.isdisjoint(words[:1])
+
+
+def _has_head(name: str, heads: frozenset[str]) -> bool:
+    """Return whether the name begins, or ends, with one of these words."""
+    words = split_words(name)
+    return not heads.isdisjoint((*words[:1], *words[-1:]))
 
 
 def _are_codes(name: str, texts: list[str]) -> bool:

@@ -18,8 +18,8 @@ def _fold(text: str) -> str:
     return text.replace("ae", "a").replace("oe", "o").replace("ue", "u")
 
 
-def _list_words(text: str) -> frozenset[str]:
-    return frozenset(map(_fold, text.split()))
+def _list_words(text: str = "", **languages: str) -> frozenset[str]:
+    return frozenset(_fold(word) for part in (text, *languages.values()) for word in part.split())
 
 
 # The names of sensitive fields, by the reason why they are left out.
@@ -30,39 +30,48 @@ _LOGIN, _CARD, _OFFICIAL = (
 )
 # Also numbers: a `pin` may be one, a `tokenCount` is none.
 _DIGITS: Final = {
-    _LOGIN: _list_words("password passcode pin pincode otp totp puk geheimzahl"),
+    _LOGIN: _list_words(en="password passcode pin pincode otp totp puk", de="geheimzahl"),
     _CARD: _list_words(
-        "cvv cvv2 cvc cardnumber creditcard debitcard ccnumber ccnum ccno cardno cardnum cardnr "
-        "bankaccount bankaccountnumber kartennummer kartennr kreditkarte kreditkartennummer "
-        "kreditkartennr kartenpruefnummer bankkonto bankverbindung numtarjeta tarjetanumero "
-        "numerotarjeta tarjetacredito cuentabancaria cartenumero numcarte cartebancaire "
-        "cartecredit numerocarte comptebancaire cartanumero numcarta cartacredito numerocarta "
-        "contobancario cartaonumero numcartao cartaocredito numerocartao contabancaria"
+        en="cvv cvv2 cvc cardnumber creditcard debitcard ccnumber ccnum ccno cardno cardnum cardnr "
+        "bankaccount bankaccountnumber",
+        de="kartennummer kartennr kreditkarte kreditkartennummer kreditkartennr kartenpruefnummer "
+        "bankkonto bankverbindung",
+        es="numtarjeta tarjetanumero numerotarjeta tarjetacredito cuentabancaria",
+        fr="cartenumero numcarte cartebancaire cartecredit numerocarte comptebancaire",
+        it="cartanumero numcarta cartacredito numerocarta contobancario",
+        pt="cartaonumero numcartao cartaocredito numerocartao contabancaria",
     ),
     _OFFICIAL: _list_words(
-        "ssn socialsecurity socialsecuritynumber nationalid nationalinsurance nino passportnumber "
-        "passportno passportnr passportnum passportid taxnumber taxno taxnum taxid taxpayerid tin "
-        "itin driverlicense driverslicense drivinglicence licensenumber reisepassnr "
-        "reisepassnummer passnr passnummer ausweisnummer ausweisnr personalausweis "
+        en="ssn socialsecurity socialsecuritynumber nationalid nationalinsurance nino nhsnumber "
+        "passportnumber passportno passportnr passportnum passportid taxnumber taxno taxnum taxid "
+        "taxpayerid tin itin vatnumber vatno vatid driverlicense driverslicense drivinglicence "
+        "licensenumber",
+        de="reisepassnr reisepassnummer passnr passnummer ausweisnummer ausweisnr personalausweis "
         "personalausweisnummer personalausweisnr fuehrerscheinnummer fuehrerscheinnr steuerid "
-        "steuernummer steuernr steueridentifikationsnummer sozialversicherungsnummer "
-        "sozialversicherungsnr versichertennummer numeropasaporte numpasaporte "
-        "documentoidentidad seguridadsocial dni nie nif curp numerofiscal identificacionfiscal "
-        "numeropasseport numpasseport securitesociale numerosecuritesociale nir numfiscal "
-        "identifiantfiscal nosecu numsecu numerosecu nss numeropassaporto numpassaporto "
-        "cartaidentita tesserasanitaria "
-        "codicefiscale numeropassaporte numpassaporte cpf contribuinte numerocontribuinte "
-        "identificacaofiscal segurancasocial cartaocidadao"
+        "steueridnr steuernummer steuernr steueridentifikationsnummer ustid ustidnr ustnr "
+        "umsatzsteuerid sozialversicherungsnummer sozialversicherungsnr versichertennummer svnr "
+        "svnummer ahvnr ahvnummer",
+        es="numeropasaporte numpasaporte documentoidentidad numeroidentidad seguridadsocial "
+        "numeroseguridadsocial nuss dni nie nif cif curp rfc numerofiscal identificacionfiscal",
+        fr="numeropasseport numpasseport securitesociale numerosecuritesociale nir numfiscal "
+        "identifiantfiscal nosecu numsecu numerosecu nss numerotva numtva siret",
+        it="numeropassaporto numpassaporto cartaidentita tesserasanitaria codicefiscale codfiscale "
+        "codfisc partitaiva piva",
+        pt="numeropassaporte numpassaporte cpf cnpj niss contribuinte numerocontribuinte "
+        "identificacaofiscal segurancasocial numerosegurancasocial cartaocidadao",
     ),
 }
 _TEXTS: Final = {
     _LOGIN: _list_words(
-        "passwd pwd pw pswd psswd pword passphrase passkey secret token salt jwt hotp otpauth "
+        en="passwd pwd pw pswd psswd pword passphrase passkey secret token salt jwt hotp otpauth "
         "credential privatekey sessionkey sessionid sessid bearer cookie signature mnemonic "
-        "factorseed totpseed otpseed csrf xsrf magiclink resetlink loginlink connectionstring psk "
-        "losungswort passwort kennwort geheimnis zugangsdaten wachtwoord contrasena contrasenia "
-        "secreto frasesemilla motdepasse motpasse mdp jeton segreto paroladordine senha "
-        "palavrapasse segredo frasesemente"
+        "factorseed totpseed otpseed csrf xsrf magiclink resetlink loginlink connectionstring psk",
+        de="losungswort passwort kennwort geheimnis zugangsdaten",
+        nl="wachtwoord",
+        es="contrasena contrasenia secreto frasesemilla",
+        fr="motdepasse motpasse mdp jeton",
+        it="segreto paroladordine",
+        pt="senha palavrapasse segredo frasesemente",
     ),
     _CARD: _list_words("iban"),
 }

@@ -19,12 +19,15 @@ from docgraph_workbench.infer.sensitive_names import (
     ("names", "reason"),
     [
         ("taxNumber tax_id steuernummer numero_fiscal numéroFiscal codiceFiscale nif", "official"),
-        ("no_secu numéroSécu", "official"),
+        ("no_secu numéroSécu numéro_de_TVA siret", "official"),
+        ("partita_iva partitaIVA p_iva cod_fiscale codice_fiscale tessera_sanitaria", "official"),
+        ("steuer_nr SteuerNummer ust_id ustIdNr umsatzsteuer_id sv_nr ahvNummer", "official"),
+        ("vat_number vatId nhs_number cif rfc numero_de_seguridad_social cnpj niss", "official"),
         ("ssn nationalId sozialversicherungsnummer dni numéro_de_sécurité_sociale cpf", "official"),
         ("iban bankAccount kartennummer cuenta_bancaria compte_bancaire conta_bancária", "card"),
         ("contoBancario carta_credito cvv", "card"),
         ("password kennwort contraseña mot_de_passe parola_segreta senha pin", "secret"),
-        ("taxRate tax taxonomy number accountId email vatRate", ""),
+        ("taxRate tax taxonomy number accountId email vatRate iva tva cifra specific", ""),
     ],
 )
 def test_sensitive_names_have_a_reason_in_six_languages(names: str, reason: str) -> None:
