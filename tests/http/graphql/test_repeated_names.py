@@ -15,9 +15,9 @@ from tests.http.hosts import module_application
 pytestmark = pytest.mark.anyio
 
 SCHEMA = """
-type Query { parents: [Parent!]! }
+type Query { parents: [Parent!]! projected: [Kid!]! listed: [Kid!]! documents: [BsonDocument!]! }
 type Parent { _id: Int kids: [Kid!]! only: Kid count: Int whole: [BsonDocument!]! deep: [Kid!]! }
-type Kid { _id: Int n: Int missing: Int }
+type Kid { _id: Int p: Int n: Int missing: Int }
 """
 
 
@@ -40,7 +40,12 @@ async def service(mongo_client: Mongo, mongo_uri: str) -> AsyncIterator[Service]
         service.insert("kids", {"_id": 11, "p": 2, "n": 8, "a": {"p": 2}})
         find = service.find
         mappings = {
-            "Query": {"parents": find("parents", {}, sort={"_id": 1})},
+            "Query": {
+                "parents": find("parents", {}, sort={"_id": 1}),
+                "projected": service.stages("kids", {"$project": {"p": 1}}, {"$sort": {"_id": 1}}),
+                "listed": find("kids", {}, sort={"_id": 1}),
+                "documents": find("kids", {}, sort={"_id": 1}),
+            },
             "Parent": {
                 "kids": find("kids", {"p": {"$fk": "_id"}}),
                 "only": find("kids", {"p": {"$fk": "_id"}}),
@@ -67,3 +72,15 @@ async def test_a_document_belongs_to_the_parent_of_its_first_value(
     assert (first["count"], second["count"]) == (1, 1)
     found = [one if isinstance(one, list) else [one] for one in (first[name], second[name])]
     assert [[one["_id"] for one in own] for own in found] == [[10], [11]]
+
+
+async def test_projections_show_the_first_value_and_whole_documents_the_last(
+    service: Service,
+) -> None:
+    """Decision 127."""
+    query = "{ projected { p } listed { p } documents }"
+    reply = await service.request("POST", f"{service.base}/app", json={"query": query})
+
+    data = reply.json["data"]
+    assert data["projected"] == data["listed"] == [{"p": 1}, {"p": 2}]
+    assert [document["p"] for document in data["documents"]] == [2, 2]
