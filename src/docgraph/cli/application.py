@@ -20,7 +20,6 @@ from docgraph.runtime import create_instance
 from docgraph.runtime.sections import Core
 from docgraph.server.app import Docgraph
 from docgraph.server.prepare import LoadedConfiguration
-from docgraph.server.process.host import open_database
 from docgraph.store.sections import MClient
 from docgraph.store.versions import PATIENCE, Versions
 
@@ -65,18 +64,20 @@ def find_database(prepared: LoadedConfiguration) -> Iterator[str]:
 
     The server may run or not.
     """
-    if prepared.config.get(MClient).connection_string is None:
-        running = EmbeddedMongo.find_running(prepared.config.get(Core).data_directory)
-        if running is not None:
-            yield running
-            return
-        directory = DataDirectory(prepared.config.get(Core).data_directory)
-        if not directory.data.is_dir():
-            raise StartupError(
-                f"there is no database in {directory.path}",
-                hint="`docgraph serve` creates one; to use your own, set "
-                "mclient.connection-string; for another directory, set core.data-directory",
-            )
+    configured = prepared.config.get(MClient).connection_string
+    running = configured or EmbeddedMongo.find_running(prepared.config.get(Core).data_directory)
+    if running is not None:
+        yield running
+        return
+    directory = DataDirectory(prepared.config.get(Core).data_directory)
+    if not directory.data.is_dir():
+        raise StartupError(
+            f"there is no database in {directory.path}",
+            hint="`docgraph serve` creates one; to use your own, set "
+            "mclient.connection-string; for another directory, set core.data-directory",
+        )
+    from docgraph.server.process.host import open_database  # imports the HTTP server
+
     with open_database(prepared, notice) as address:
         yield address
 

@@ -173,7 +173,7 @@ def _build_renderer(style: str, fd: int) -> Renderer:
     terminal = os.isatty(fd)
     if style == "json" or (style == "auto" and not terminal):
         return _render_json
-    from docgraph.observe.text import build_console
+    from docgraph.observe.console_lines import build_console
 
     return build_console(colours=terminal and "NO_COLOR" not in os.environ)
 

@@ -6,13 +6,12 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
-from docgraph_workbench.advise.advice import Advice, AdviceReport
-
 if TYPE_CHECKING:
     from docgraph import Document
     from docgraph.tools.apps import Graphql
     from docgraph.tools.data import RowFilter
     from docgraph.tools.installation import Docgraph
+    from docgraph_workbench.advise.advice import Advice, AdviceReport
 
 _SAMPLE: Final = 100
 _SECONDS: Final = 20.0
