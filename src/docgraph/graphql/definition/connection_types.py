@@ -21,12 +21,13 @@ from graphql import (
     is_composite_type,
     is_list_type,
     is_non_null_type,
-    parse_type,
 )
 
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
+    build_type,
+    fill_definition,
     list_queries,
     parse_arguments,
     parse_definition,
@@ -56,25 +57,25 @@ type PageInfo {
 '''
 _CONNECTION: Final = '''
 """A page of a list."""
-type {name} {{
+type Connection {
   "The items of the page, each with its cursor."
-  edges: [{edge}!]!
+  edges: [Edge!]!
   "The items of the page without their cursors."
-  nodes: [{node}]!
+  nodes: [Node]!
   "Where the page is."
   pageInfo: PageInfo!
   "The number of all items of the list; null with an error if counting takes too long."
   totalCount: Int
-}}
+}
 '''
 _EDGE: Final = '''
 """An item of a page."""
-type {edge} {{
+type Edge {
   "The position of the item: an opaque text for `after` and `before`."
   cursor: String!
   "The item."
-  node: {node}
-}}
+  node: Node
+}
 '''
 _ARGUMENTS: Final = """
 "The number of items, from the beginning or after `after`." first: Int
@@ -231,7 +232,7 @@ class _Adding:
         added = replace(
             node,
             name=NameNode(value=name),
-            type=parse_type(shown, no_location=True),
+            type=build_type(shown),
             arguments=tuple(given.values()),
         )
         self._generated.add_field(self._type, added, self._where)
@@ -247,8 +248,8 @@ def _find_replaced(mapping: QueryMapping) -> frozenset[str]:
 
 def _build_types(connection: str, edge: str, node: str) -> tuple[Any, Any]:
     return (
-        parse_definition(_CONNECTION.format(name=connection, edge=edge, node=node)),
-        parse_definition(_EDGE.format(edge=edge, node=node)),
+        fill_definition(_CONNECTION, connection, {"edges": f"[{edge}!]!", "nodes": f"[{node}]!"}),
+        fill_definition(_EDGE, edge, {"node": node}),
     )
 
 

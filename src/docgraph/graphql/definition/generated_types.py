@@ -12,7 +12,7 @@ field of a type, `("Query", "posts", "where")` an argument.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from operator import is_
@@ -25,11 +25,14 @@ from graphql import (
     GraphQLObjectType,
     GraphQLSchema,
     InputValueDefinitionNode,
+    ListTypeNode,
+    NamedTypeNode,
+    NameNode,
+    NonNullTypeNode,
     TypeDefinitionNode,
     TypeExtensionNode,
     TypeNode,
     parse,
-    parse_type,
     print_ast,
 )
 
@@ -53,6 +56,28 @@ def _parse(text: str) -> TypeDefinitionNode:
 
 
 _parse_short = lru_cache(maxsize=256)(_parse)  # nodes are immutable
+
+
+@lru_cache(maxsize=1_024)
+def build_type(text: str) -> Any:
+    """Return the type that the parser would return: an app has hundreds of generated ones."""
+    if text.endswith("!"):
+        return NonNullTypeNode(type=build_type(text[:-1]))
+    if text.startswith("["):
+        return ListTypeNode(type=build_type(text[1:-1]))
+    return NamedTypeNode(name=NameNode(value=text))
+
+
+def fill_definition(text: str, name: str, types: Mapping[str, str]) -> TypeDefinitionNode:
+    """Return the type definition of a text with another name, and other types of some fields."""
+    node = parse_definition(text)
+    fields = [
+        replace(field, type=build_type(types[field.name.value]))
+        if field.name.value in types
+        else field
+        for field in _parts_of(node)
+    ]
+    return replace(node, name=NameNode(value=name), fields=tuple(fields))  # type: ignore[call-arg]
 
 
 def parse_arguments(text: str) -> tuple[InputValueDefinitionNode, ...]:
@@ -83,6 +108,11 @@ class GeneratedTypes:
         return bool(self._types or self._arguments or self._field_types or self._fields)
 
     @property
+    def type_names(self) -> Collection[str]:
+        """The names of the types that only this class has made."""
+        return self._types.keys()
+
+    @property
     def is_full(self) -> bool:
         """Whether the generated types exceed their limit, which was reported as an error."""
         return self._count > MAX_GENERATED
@@ -94,7 +124,7 @@ class GeneratedTypes:
     def can_add(self, node: TypeDefinitionNode) -> bool:
         """Return whether the name of the type is free, or has the same shape."""
         known = self.find(node.name.value)
-        return known is None or _shape(known) == _shape(node)
+        return known is None or known is node or _shape(known) == _shape(node)
 
     def add_type(self, node: TypeDefinitionNode, where: str) -> None:
         """Add a type; one of the same name and shape is shared."""
@@ -132,8 +162,7 @@ class GeneratedTypes:
 
     def replace_field_type(self, type_: str, field: str, node: TypeNode | str) -> None:
         """Change the type of a field of the author."""
-        parsed = parse_type(node, no_location=True) if isinstance(node, str) else node
-        self._field_types[type_, field] = parsed
+        self._field_types[type_, field] = build_type(node) if isinstance(node, str) else node
 
     def add_field(self, type_: str, node: FieldDefinitionNode, where: str) -> None:
         name = node.name.value

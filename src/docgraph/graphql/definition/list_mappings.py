@@ -31,9 +31,9 @@ from docgraph.graphql.definition.findings import Findings, IndexedFields
 from docgraph.graphql.definition.generated_types import (
     GeneratedTypes,
     list_queries,
-    parse_arguments,
 )
 from docgraph.graphql.definition.list_types import (
+    build_input_field,
     build_order_types,
     build_relations,
     build_specs,
@@ -179,7 +179,7 @@ class ListField:
         base = self._generate(
             "Where", tree, lambda name: build_where_types(name, tree, search), search
         )
-        self._generated.add_arguments(*self._place, parse_arguments(f"where: {base}"), where)
+        self._generated.add_arguments(*self._place, [build_input_field("where", base)], where)
         only = config.get("indexed-only") is True
         spec = WhereSpec(build_specs(tree), search, only, is_root, build_relations(tree))
         return replace(mapping, where=spec)
@@ -189,7 +189,8 @@ class ListField:
     ) -> QueryMapping:
         where = f"{self._where}.orderBy"
         base = self._generate("Order", tree, lambda name: build_order_types(name, tree))
-        self._generated.add_arguments(*self._place, parse_arguments(f"orderBy: [{base}!]"), where)
+        argument = build_input_field("orderBy", f"[{base}!]")
+        self._generated.add_arguments(*self._place, [argument], where)
         own = self._items.enums.get("SortOrder")
         ascending = "ASC" if own is None else own.stored.get("ASC")
         only = config.get("indexed-only") is True

@@ -13,7 +13,6 @@ from graphql import (
     NameNode,
     StringValueNode,
     TypeDefinitionNode,
-    parse_type,
 )
 
 from docgraph.graphql.definition.declared_fields import (
@@ -21,7 +20,11 @@ from docgraph.graphql.definition.declared_fields import (
     DeclaredRelation,
     FieldTree,
 )
-from docgraph.graphql.definition.generated_types import GeneratedTypes, parse_definition
+from docgraph.graphql.definition.generated_types import (
+    GeneratedTypes,
+    build_type,
+    parse_definition,
+)
 from docgraph.graphql.related import QUANTIFIERS, RelatedOrder, RelationSpec
 from docgraph.graphql.where import SEARCH, WhereField
 
@@ -135,17 +138,17 @@ def _build_input(name: str, fields: Mapping[str, str], text: str) -> TypeDefinit
     return InputObjectTypeDefinitionNode(
         name=NameNode(value=name),
         description=StringValueNode(value=text, block=False),
-        fields=tuple(_build_input_field(key, type_) for key, type_ in fields.items()) or None,
+        fields=tuple(build_input_field(key, type_) for key, type_ in fields.items()) or None,
     )
 
 
 @lru_cache(maxsize=1_024)
-def _build_input_field(name: str, type_: str) -> InputValueDefinitionNode:
+def build_input_field(name: str, type_: str) -> InputValueDefinitionNode:
     about = _TEXTS.get(name)
     return InputValueDefinitionNode(
         name=NameNode(value=name),
         description=StringValueNode(value=about, block=False) if about else None,
-        type=parse_type(type_, no_location=True),
+        type=build_type(type_),
     )
 
 
