@@ -197,8 +197,8 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     paged = add_connections(schema, mappings, generated, findings)
     if generated and not findings.errors:
         try:
-            extended, mode = generated.extend(), definition.json_mode_or(rules.json_mode)
-            schema = build_schema(extended, mode, generated.type_names)
+            extended = generated.extend()
+            schema = build_schema(extended, definition.json_mode_or(rules.json_mode))
             document, mappings = extended, paged
         except SchemaError as error:
             findings.errors += error.findings

@@ -205,7 +205,7 @@ class ItemFields:
         if is_list_type(element) or is_composite_type(element):
             return {"$type": "array" if is_list_type(element) else "object"}
         if element.name in STORED_TYPES:
-            return {"$type": [*STORED_TYPES[element.name]]}
+            return {"$type": STORED_TYPES[element.name]}
         enum = self.enums.get(element.name)  # one with a mistake has none
         values = [] if enum is None else [*enum.stored.values()]
         return {"$in": values} if values and all(map(is_comparable, values)) else {"$ne": None}

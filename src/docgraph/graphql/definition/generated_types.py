@@ -12,7 +12,7 @@ field of a type, `("Query", "posts", "where")` an argument.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from operator import is_
@@ -106,11 +106,6 @@ class GeneratedTypes:
 
     def __bool__(self) -> bool:
         return bool(self._types or self._arguments or self._field_types or self._fields)
-
-    @property
-    def type_names(self) -> Collection[str]:
-        """The names of the types that only this class has made."""
-        return self._types.keys()
 
     @property
     def is_full(self) -> bool:

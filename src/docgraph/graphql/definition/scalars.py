@@ -60,7 +60,6 @@ JSON_MODES: Mapping[str, JsonMode] = {
 """The values of `graphql.json-mode` and `descriptor.json-mode`."""
 
 _EXACT_INTEGERS = 2**53
-_NUMBERS = ("int", "long", "double")
 
 
 def serializer(type_name: str, mode: JsonMode) -> Serializer:
@@ -248,7 +247,6 @@ class BsonScalar:
     """
 
     check: Serializer  # returns a stored value in the type of the scalar, or raises ValueError
-    stored: tuple[str, ...]  # the types of values that it may show, by their names in `$type`
     form: Callable[[JsonMode], RenderValue]
     coerce: Callable[[Any], Any]  # what callers send
     coerce_plain: Callable[[Any], Any] | None = None
@@ -264,7 +262,6 @@ class BsonScalar:
 SCALARS: Mapping[str, BsonScalar] = {
     "BsonDocument": BsonScalar(
         check=_expecting("BsonDocument", dict, DBRef),
-        stored=("object",),
         form=_document_form,
         coerce=coerce_document,
         description="A document of the database.",
@@ -275,7 +272,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "ObjectId": BsonScalar(
         check=_expecting("ObjectId", ObjectId),
-        stored=("objectId",),
         form=_form_of(ObjectId),
         coerce=coerce_object_id,
         description='An identifier of 12 bytes: `{"$oid": "…"}`.',
@@ -287,7 +283,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "Decimal128": BsonScalar(
         check=_as_decimal,
-        stored=("int", "long", "decimal"),
         form=_form_of(Decimal128),
         coerce=coerce_decimal,
         description='A decimal number of 34 digits: `{"$numberDecimal": "…"}`.',
@@ -300,7 +295,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "Timestamp": BsonScalar(
         check=_expecting("Timestamp", Timestamp),
-        stored=("timestamp",),
         form=_form_of(Timestamp),
         coerce=coerce_timestamp,
         description='A timestamp of the database itself: `{"$timestamp": {"t": …, "i": …}}`.',
@@ -315,7 +309,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "DateTime": BsonScalar(
         check=_expecting("DateTime", datetime, DatetimeMS),
-        stored=("date",),
         form=_date_form,
         coerce=coerce_datetime,
         description='A date: `{"$date": <milliseconds since 1970>}`.',
@@ -334,7 +327,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "Regex": BsonScalar(
         check=_expecting("Regex", Regex, re.Pattern),
-        stored=("regex",),
         form=_form_of(Regex),
         coerce=coerce_regex,
         coerce_plain=coerce_plain_regex,
@@ -346,7 +338,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "Long": BsonScalar(
         check=partial(_as_integer, "Long"),
-        stored=_NUMBERS,
         form=_form_of(Int64),
         coerce=coerce_long,
         description='An integer of 64 bits: `{"$numberLong": "…"}`.',
@@ -362,7 +353,6 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
     "UUID": BsonScalar(
         check=_as_uuid,
-        stored=("binData",),
         form=_form_of(Binary),
         coerce=coerce_uuid,
         description="A universally unique identifier: its text with dashes.",
@@ -377,15 +367,16 @@ SCALARS: Mapping[str, BsonScalar] = {
     ),
 }
 
-STORED_TYPES: Mapping[str, tuple[str, ...]] = {
-    "String": ("string", "symbol", "objectId"),
-    **dict.fromkeys(("Int", "Float"), _NUMBERS),
-    "Boolean": ("bool",),
-    "ID": (
-        *("string", "symbol", "objectId", "bool", "decimal", "date", "timestamp", "binData"),
-        *_NUMBERS,
-    ),
-    **{name: scalar.stored for name, scalar in SCALARS.items()},
+_NUMBERS, _TEXTS = ["int", "long", "double"], ["string", "symbol", "objectId"]
+STORED_TYPES: Mapping[str, list[str]] = {
+    **{"String": _TEXTS, "Int": _NUMBERS, "Float": _NUMBERS, "Long": _NUMBERS, "Boolean": ["bool"]},
+    "ID": [*_TEXTS, *_NUMBERS, "bool", "decimal", "date", "timestamp", "binData"],
+    **{
+        "BsonDocument": ["object"],
+        "ObjectId": ["objectId"],
+        "Decimal128": ["int", "long", "decimal"],
+    },
+    **{"Timestamp": ["timestamp"], "DateTime": ["date"], "Regex": ["regex"], "UUID": ["binData"]},
 }
 """The types of stored values that a scalar may show, by their names in `$type`."""
 

@@ -27,8 +27,6 @@ from graphql import (
     GraphQLArgument,
     GraphQLDirective,
     GraphQLError,
-    GraphQLInputObjectType,
-    GraphQLInterfaceType,
     GraphQLList,
     GraphQLNonNull,
     GraphQLObjectType,
@@ -102,10 +100,9 @@ def find_sdl_errors(document: DocumentNode, base: GraphQLSchema) -> list[GraphQL
     return errors
 
 
-def find_schema_errors(schema: GraphQLSchema, trusted: Collection[str] = ()) -> list[GraphQLError]:
-    """Return where types contradict each other, up to `MAX_ERRORS`; `trusted` have valid fields."""
+def find_schema_errors(schema: GraphQLSchema) -> list[GraphQLError]:
+    """Return where types contradict each other, up to `MAX_ERRORS`."""
     context = _SchemaContext(schema)
-    context.trusted = trusted
     with suppress(_Enough):
         context.validate_root_types()
         context.validate_directives()
@@ -138,18 +135,6 @@ class _SdlContext(SDLValidationContext):
 
 
 class _SchemaContext(SchemaValidationContext):
-    trusted: Collection[str] = ()
-
-    def validate_fields(self, type_: GraphQLObjectType | GraphQLInterfaceType) -> None:
-        """Check the names and types of fields, unless docgraph has made them."""
-        if type_.name not in self.trusted:
-            super().validate_fields(type_)
-
-    def validate_input_fields(self, input_obj: GraphQLInputObjectType) -> None:
-        """Check the names and types of fields, unless docgraph has made them."""
-        if input_obj.name not in self.trusted:
-            super().validate_input_fields(input_obj)
-
     def report_error(
         self, message: str, nodes: Node | Collection[Node | None] | None = None
     ) -> None:
@@ -243,16 +228,11 @@ def _parse_schema(text: str) -> DocumentNode:
     return document
 
 
-def build_schema(
-    document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL, trusted: Collection[str] = ()
-) -> GraphQLSchema:
-    """Build the schema of checked definitions; raise `SchemaError` where it contradicts itself.
-
-    `trusted` are types with valid fields: those that docgraph has generated.
-    """
+def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> GraphQLSchema:
+    """Build the schema of checked definitions; raise `SchemaError` where it contradicts itself."""
     try:
         schema = extend_base(document, mode)
-        errors = find_schema_errors(schema, trusted)
+        errors = find_schema_errors(schema)
     except RecursionError:
         raise SchemaError([Finding("schema", "too many types lead from one to the next")]) from None
     if errors:
