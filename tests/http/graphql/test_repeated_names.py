@@ -77,7 +77,7 @@ async def test_a_document_belongs_to_the_parent_of_its_first_value(
 async def test_projections_show_the_first_value_and_whole_documents_the_last(
     service: Service,
 ) -> None:
-    """Decision 127."""
+    """Decision 75."""
     query = "{ projected { p } listed { p } documents }"
     reply = await service.request("POST", f"{service.base}/app", json={"query": query})
 
