@@ -49,7 +49,8 @@ def read_secret(window: Window, name: str) -> str:
     """The text that the notice shows, and nothing else does."""
     notice = window.page.get_by_text(f"The key {name} is shown once")
     notice.wait_for()
-    return window.page.locator("code.access-secret").inner_text()
+    secret: str = window.page.locator("code.access-secret").inner_text()
+    return secret
 
 
 def knows(place: Place, text: str) -> int:
