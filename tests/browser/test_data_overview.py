@@ -103,6 +103,26 @@ def test_a_filter_offers_names_and_operators_and_takes_the_notation_of_the_shell
     expect(marks).to_have_count(0)
 
 
+def test_tab_leaves_the_filter_and_one_key_makes_it_indent(window: Window) -> None:
+    open_data(window, at("posts"))
+    page = window.page
+    editor = page.get_by_role("textbox", name="Filter")
+    editor.fill("{}")
+    page.get_by_text("Tab leaves the editor; Ctrl-M").wait_for()
+    editor.press("Tab")
+    expect(page.get_by_role("textbox", name="Sort")).to_be_focused()
+    expect(page.get_by_text("Tab leaves the editor")).not_to_be_visible()
+    editor.press("Control+m")
+    page.get_by_text("Tab indents; Ctrl-M").wait_for()
+    editor.press("Home")
+    editor.press("Tab")
+    expect(editor).to_have_text("  {}")
+    editor.press("Control+m")
+    editor.press("Shift+Tab")
+    expect(editor).not_to_be_focused()
+    assert window.find_barriers() == []
+
+
 def test_the_schema_of_a_sample_has_types_gaps_examples_and_spreads(window: Window) -> None:
     fill(
         window.place,
