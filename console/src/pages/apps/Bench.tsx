@@ -12,6 +12,7 @@ import { checkDefinition } from "../../api/tools.js";
 import { asApiError } from "../../api/error.js";
 import { Notice } from "../../parts/basic.js";
 import { Tabs } from "../../parts/Tabs.js";
+import { go } from "../../shell/router.js";
 import { AdviceView } from "./AdviceView.js";
 import { BenchHead } from "./BenchHead.js";
 import { Changes } from "./Changes.js";
@@ -20,14 +21,13 @@ import { Definition } from "./Definition.js";
 import { ConfirmBreaking, ConfirmDelete } from "./Dialogs.js";
 import { MatrixView } from "./MatrixView.js";
 import { NotSaved } from "./NotSaved.js";
-import { addressOf } from "./places.js";
+import { type TabKey, addressOf } from "./places.js";
 import { newVersion } from "./template.js";
 import { Try } from "./Try.js";
 import { type Check, useCheck } from "./useCheck.js";
 import { type Work, type WorkState, isOvertaken } from "./useWork.js";
 import { type Version, haveSameTexts, writeDefinition, writePlain } from "./work.js";
 
-type TabKey = "definition" | "try" | "changes" | "access" | "advice";
 type Saving = { readonly kind: "idle" | "saving" | "saved" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "breaking"; readonly effects: readonly string[]; readonly definition: string };
 
 export interface BenchProps {
@@ -35,14 +35,15 @@ export interface BenchProps {
   id: AppId;
   work: Work;
   state: Extract<WorkState, { kind: "ready" }>;
-  firstTab: TabKey;
+  /** In the address, so that a reload, Back and a link show the same. */
+  tab: TabKey;
   onDeleted: () => void;
 }
 
-export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProps) {
+export function Bench({ owner, id, work, state, tab, onDeleted }: BenchProps) {
   const { stored, mine } = state;
   const { login } = useStore(sessionState);
-  const [tab, setTab] = useState<TabKey>(firstTab);
+  const setTab = (next: TabKey) => go(addressOf(id, next));
   const [saving, setSaving] = useState<Saving>({ kind: "idle" });
   const [isDeleting, setDeleting] = useState(false);
   const definition = useMemo(() => writeDefinition(id, mine), [id, mine]);

@@ -10,6 +10,7 @@ import { AnswerTable } from "./AnswerTable.js";
 import { type ChartList, findCharts } from "./chart.js";
 import { Errors } from "./Errors.js";
 import { countOf, describeBytes, describeMs } from "./figures.js";
+import type { ResultView } from "./link.js";
 import type { Live } from "./liveRun.js";
 
 export type AnswerState =
@@ -22,8 +23,8 @@ export type AnswerState =
 const fewCharacters = 20_000; // of an answer that is opened down to its relations
 const longestText = 200_000; // characters that are shown as text
 
-type Way = "tree" | "table" | "chart" | "text";
-const ways: readonly { key: Way; label: string }[] = [
+export type AnswerView = Exclude<ResultView, "plan">;
+const ways: readonly { key: AnswerView; label: string }[] = [
   { key: "tree", label: "Tree" },
   { key: "table", label: "Table" },
   { key: "chart", label: "Chart" },
@@ -37,9 +38,11 @@ interface AnswerPanelProps {
   onPlace: (line: number, column: number) => void;
   /** No query has been written yet. */
   isUnused: boolean;
+  view: AnswerView;
+  onView: (view: AnswerView) => void;
 }
 
-export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: AnswerPanelProps) {
+export function AnswerPanel({ state, isUnused, ...rest }: AnswerPanelProps) {
   switch (state.kind) {
     case "none":
       return <NoAnswer isUnused={isUnused} />;
@@ -50,7 +53,7 @@ export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: 
     case "failed":
       return <ErrorNotice error={state.error} title="There is no answer" />;
     case "ready":
-      return <Ready key={state.serial} answer={state.answer} live={state.live} fileName={fileName} isLoggedIn={isLoggedIn} onPlace={onPlace} />;
+      return <Ready key={state.serial} answer={state.answer} live={state.live} {...rest} />;
   }
 }
 
@@ -65,16 +68,15 @@ function NoAnswer({ isUnused }: Pick<AnswerPanelProps, "isUnused">) {
 
 type ReadyProps = Omit<AnswerPanelProps, "state" | "isUnused"> & { answer: Answer; live: Live | undefined };
 
-function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
-  const [chosen, setWay] = useState<Way>("tree");
+function Ready({ answer, live, fileName, isLoggedIn, onPlace, view, onView }: ReadyProps) {
   const [reveal, setReveal] = useState<{ path: readonly (string | number)[]; serial: number }>();
   const { status, text, body, errors } = answer;
   const isBare = text === "" || ([401, 403].includes(status) && errors.some(({ code }) => code === "unauthenticated" || code === "forbidden"));
   const charts = useMemo(() => findCharts(isObject(body) ? body["data"] : body), [body]);
   // The next answer of a live query may have no numbers.
-  const way = chosen === "chart" && charts.length === 0 ? "table" : chosen;
+  const way = view === "chart" && charts.length === 0 ? "table" : view;
   const goTo = (path: readonly (string | number)[]) => {
-    setWay("tree");
+    onView("tree");
     setReveal({ path: ["data", ...path], serial: (reveal?.serial ?? 0) + 1 });
   };
   return (
@@ -83,7 +85,7 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
       <Figures answer={answer} isLive={live !== undefined}>
         <div class="answer-ways" role="group" aria-label="Show the answer as">
           {ways.filter(({ key }) => key !== "chart" || charts.length > 0).map(({ key, label }) => (
-            <button key={key} type="button" class="answer-way" aria-pressed={key === way} onClick={() => setWay(key)}>{label}</button>
+            <button key={key} type="button" class="answer-way" aria-pressed={key === way} onClick={() => onView(key)}>{label}</button>
           ))}
         </div>
         <CopyButton text={text} />
@@ -98,7 +100,7 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
 }
 
 interface BodyProps {
-  way: Way;
+  way: AnswerView;
   answer: Answer;
   charts: readonly ChartList[];
   reveal: { path: readonly (string | number)[]; serial: number } | undefined;

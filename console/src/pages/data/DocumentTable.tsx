@@ -6,7 +6,7 @@ import { useKeptNames } from "../../api/unsaved.js";
 import { type Fields, type Value, isFields, writeTyped } from "../../api/typed.js";
 import { Scalar } from "../../parts/json.js";
 import { type Column, Table } from "../../parts/Table.js";
-import { type Spot, addressOf } from "./places.js";
+import { type Spot, addressOf, start } from "./places.js";
 import { pathText } from "./visits.js";
 
 const mostColumns = 24;
@@ -71,7 +71,7 @@ function SortLink({ segments, spot, name }: { segments: Segments; spot: Spot; na
   const sorted = sortedBy(spot.sort, name);
   const arrow = sorted === undefined ? "" : sorted === "ascending" ? " ↑" : " ↓";
   const sort = orderOf(name, sorted === "ascending" ? -1 : 1);
-  return <a class="data-sort-link" href={addressOf(segments, { ...spot, sort })} title={`Sort by ${name}`}>{name}{arrow}</a>;
+  return <a class="data-sort-link" href={addressOf(segments, { ...spot, sort, begin: start })} title={`Sort by ${name}`}>{name}{arrow}</a>;
 }
 
 function IdCell({ segments, spot, id, open, unsaved }: { segments: Segments; spot: Spot; id: DocumentId | undefined; open: string | null; unsaved: ReadonlySet<string> }) {

@@ -8,7 +8,7 @@ import { sessionState } from "../../api/session.js";
 import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Field, Loading, Notice } from "../../parts/basic.js";
-import { go } from "../../shell/router.js";
+import { go, useNoted } from "../../shell/router.js";
 import { Cards } from "./Cards.js";
 import { NewCollectionDialog } from "./NewCollection.js";
 import { addressOf, readPath } from "./places.js";
@@ -69,7 +69,7 @@ export function Names({ owner, segments, kind }: NamesProps) {
 }
 
 function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & { names: readonly string[]; onNew: (() => void) | null }) {
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useNoted("find");
   const [most, setMost] = useState(portion);
   const purposes = useOwn(segments);
   const fitting = names.filter((name) => name.toLowerCase().includes(filter.trim().toLowerCase()));

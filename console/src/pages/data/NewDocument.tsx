@@ -41,7 +41,7 @@ export function NewDocument({ owner, segments, spot, onStored, onClose }: NewDoc
       setText(template);
       dropKept(key);
       onStored();
-      go(addressOf(segments, { ...spot, isNew: false, id: stored?.get("_id") }));
+      go(addressOf(segments, { ...spot, isNew: false, id: stored?.get("_id") }), { state: history.state });
     } catch (thrown) {
       setRunning(false);
       setError(thrown);
