@@ -77,7 +77,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
             </details>
           </div>
         }
-        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} isUnused={false} view={view} onView={setView} />}
+        second={<AnswerPanel state={answer} fileName="draft" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} isUnused={false} view={view} onView={setView} />}
       />
     </div>
   );

@@ -6,10 +6,12 @@ import { type Answer, type Question, isObject } from "../../api/graphql.js";
 import { CopyButton, Button, Empty, ErrorNotice, Loading, Notice, download } from "../../parts/basic.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { layOut } from "../../parts/json.js";
+import { writeCsv } from "./answerCsv.js";
 import { AnswerTable } from "./AnswerTable.js";
 import { type ChartList, findCharts } from "./chart.js";
 import { Errors } from "./Errors.js";
 import { countOf, describeBytes, describeMs } from "./figures.js";
+import { findLists } from "./lists.js";
 import type { ResultView } from "./link.js";
 import type { Live } from "./liveRun.js";
 
@@ -75,6 +77,9 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace, view, onView }: Re
   const charts = useMemo(() => findCharts(isObject(body) ? body["data"] : body), [body]);
   // The next answer of a live query may have no numbers.
   const way = view === "chart" && charts.length === 0 ? "table" : view;
+  const lists = useMemo(() => (way === "table" ? findLists(isObject(body) ? body["data"] : body) : []), [body, way]);
+  const [chosen, choose] = useState(0);
+  const list = lists[chosen] ?? lists[0];
   const goTo = (path: readonly (string | number)[]) => {
     onView("tree");
     setReveal({ path: ["data", ...path], serial: (reveal?.serial ?? 0) + 1 });
@@ -89,12 +94,13 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace, view, onView }: Re
           ))}
         </div>
         <CopyButton text={text} />
-        <Button kind="quiet" onClick={() => download(fileName, text)}>Download</Button>
+        {list !== undefined && <Button kind="quiet" onClick={() => download(`${fileName}.csv`, writeCsv(list.rows), "text/csv")}>Download CSV</Button>}
+        <Button kind="quiet" onClick={() => download(`${fileName}.json`, text)}>{list === undefined ? "Download" : "JSON"}</Button>
       </Figures>
       {isBare && <Refused status={status} isLoggedIn={isLoggedIn} />}
       {live !== undefined && live.errors.length > 0 && <Errors errors={live.errors} onPlace={onPlace} onPath={goTo} />}
       {!isBare && <Errors errors={errors} onPlace={onPlace} onPath={goTo} />}
-      {!isBare && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal} />}
+      {!isBare && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal}><AnswerTable lists={lists} chosen={chosen} onChoose={choose} /></Body>}
     </div>
   );
 }
@@ -104,12 +110,14 @@ interface BodyProps {
   answer: Answer;
   charts: readonly ChartList[];
   reveal: { path: readonly (string | number)[]; serial: number } | undefined;
+  /** The table. */
+  children: ComponentChildren;
 }
 
-function Body({ way, answer: { body, text }, charts, reveal }: BodyProps) {
+function Body({ way, answer: { body, text }, charts, reveal, children }: BodyProps) {
   if (way === "chart") return <LazyChart charts={charts} />;
   if (way === "text") return <Text text={text} isJson={body !== undefined} />;
-  if (way === "table") return <AnswerTable data={isObject(body) ? body["data"] : body} />;
+  if (way === "table") return <>{children}</>;
   return <JsonTree label="Answer" value={body} openLevels={text.length < fewCharacters ? 6 : 4} {...(reveal ? { reveal } : {})} />;
 }
 

@@ -2,8 +2,9 @@
 
 import { OperationTypeNode } from "graphql";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Question, VisibleApp } from "../../api/graphql.js";
+import { type Question, type VisibleApp, appPath } from "../../api/graphql.js";
 import { useLooking } from "../../api/looking.js";
+import { settings } from "../../api/settings.js";
 import type { EditorControl } from "../../parts/Editor.js";
 import { LookingBanner } from "../../parts/LookingBanner.js";
 import { address } from "../../shell/router.js";
@@ -121,6 +122,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         isLive={mayBeLive ? isLive(operation) : null}
         side={side}
         link={() => `${location.origin}${home}#${writeShared({ ...draft, view })}`}
+        sent={as === null ? () => ({ url: location.origin + settings.root + appPath(app), question, headers: readHeaders(draft.headers ?? "").headers, user: owner }) : null}
         onOperation={(chosen) => work.change({ operation: chosen })}
         onRun={run}
         onCancel={answers.cancel}

@@ -55,7 +55,7 @@ export function Sheet(props: SheetProps) {
   const isOld = state.kind === "ready" && (state.question.query !== draft.query || state.question.variables !== draft.variables);
   // A large answer is drawn once, not with every key.
   const shownAnswer = useMemo(
-    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} isUnused={isUnused} view={answerView.current} onView={onView} />,
+    () => <AnswerPanel state={answers.answer} fileName={titleOf(draft)} isLoggedIn={isLoggedIn} onPlace={place} isUnused={isUnused} view={answerView.current} onView={onView} />,
     [answers.answer, isLoggedIn, isUnused, answerView.current],
   );
   const results = useRef<HTMLDivElement>(null);
