@@ -3,10 +3,10 @@
 import { type AppId, idOf } from "../../api/apps.js";
 import { address } from "../../shell/router.js";
 
-export type TabKey = "definition" | "try" | "changes" | "access" | "advice";
+export type TabKey = "definition" | "try" | "changes" | "history" | "access" | "advice";
 
 const byId = "id";
-const tabs: readonly string[] = ["definition", "try", "changes", "access", "advice"] satisfies readonly TabKey[];
+const tabs: readonly string[] = ["definition", "try", "changes", "history", "access", "advice"] satisfies readonly TabKey[];
 
 export function addressOf(id: AppId, tab: TabKey = "definition"): string {
   const value: unknown = JSON.parse(id);

@@ -6,7 +6,7 @@ export interface Sent {
   readonly url: string;
   readonly question: Question;
   readonly headers: RequestHeaders;
-  /** Who is logged in; null: nobody. */
+  /** Who is logged in; null: without a login. */
   readonly user: string | null;
 }
 
