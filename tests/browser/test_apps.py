@@ -204,6 +204,7 @@ def test_unsaved_work_survives_a_reload_and_logging_out_asks(window: Window, app
     window.page.get_by_role("button", name="Log out").click()
     press(window, "Stay", "dialog")
     press(window, "Discard changes")
+    press(window, "Discard them", "dialog")
     window.page.get_by_text("Unsaved changes").wait_for(state="detached")
     expect(window.page.get_by_role("textbox", name="Schema")).not_to_contain_text(HOSTILE)
 
@@ -281,6 +282,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_narrow_screen(
         window.page.emulate_media(color_scheme="dark")
         assert window.find_barriers() == []
         press(window, "Discard changes")
+        press(window, "Discard them", "dialog")
         window.page.set_viewport_size({"width": 360, "height": 640})
         for tab, waited in {
             "Try": "Run",

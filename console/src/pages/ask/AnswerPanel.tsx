@@ -3,6 +3,8 @@
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Answer, type Question, isObject } from "../../api/graphql.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
 import { CopyButton, Button, Empty, ErrorNotice, Loading, Notice, download } from "../../parts/basic.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { layOut } from "../../parts/json.js";
@@ -167,6 +169,8 @@ function Figures({ answer: { status, ms, bytes, errors }, isLive, children }: { 
 
 /** An answer that says no more than its status. */
 function Refused({ status, isLoggedIn }: { status: number; isLoggedIn: boolean }) {
+  const { login } = useStore(sessionState);
+  if (status === 401 && login !== null) return <Notice title="You are logged in again">Run the query again: it is kept.</Notice>;
   if (status === 401) {
     return (
       <Notice kind="warning" title={isLoggedIn ? "Your login has ended" : "This app needs a login"}>

@@ -61,8 +61,8 @@ export function Sheet(props: SheetProps) {
   const results = useRef<HTMLDivElement>(null);
   const isAsking = answers.answer.kind === "asking" || answers.plan.kind === "asking";
   useEffect(() => {
-    // On narrow screens the result is below the query.
-    if (isAsking && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
+    // On narrow screens the result is below the query; an example, which the page may run by itself, moves nothing.
+    if (isAsking && draft.isExample !== true && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
   }, [isAsking]);
   const query = (
     <div class="ask-query" id="ask-query" role="tabpanel" aria-label={titleOf(draft)}>

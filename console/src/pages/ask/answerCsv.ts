@@ -15,7 +15,7 @@ function writeCell(value: unknown): string {
   if (value === undefined || value === null) return "";
   if (typeof value === "string") return writeText(value);
   if (value instanceof Numeral) return value.text;
-  return typeof value === "object" ? quote(JSON.stringify(value, keepDigits)) : String(value);
+  return quote(JSON.stringify(value, keepDigits));
 }
 
 /** Spreadsheets execute a text that begins like a formula, and its author may be anyone. */
