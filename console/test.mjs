@@ -17,6 +17,7 @@ globalThis.localStorage = new Proxy({ getItem: (key) => kept.get(key) ?? null, s
 globalThis.sessionStorage = globalThis.localStorage;
 globalThis.document ??= { querySelector: () => null, getElementById: () => null };
 globalThis.location ??= { pathname: "/console", hash: "", origin: "http://localhost" };
+globalThis.navigator ??= { userAgent: "" };
 globalThis.addEventListener ??= () => undefined;
 globalThis.removeEventListener ??= () => undefined;
 `;

@@ -141,6 +141,36 @@ def test_saving_keeps_every_member_and_asks_before_clients_break(window: Window,
     assert saved["mappings"]["Query"]["posts"]["find"] == {"likes": {"$lt": LONG}}
 
 
+def test_versions_are_compared_and_restored_with_the_warning(
+    window: Window, place: Place, app: str
+) -> None:
+    definition = send(place, "GET", app)
+    former = {key: value for key, value in definition.items() if key not in ("_id", "_etag")}
+    changed = former["schema"].replace("posts", "fresh: Int posts", 1)
+    send(place, "PUT", app, {**former, "schema": changed})
+    open_app(window, app)
+    page = window.page
+    page.get_by_role("tab", name="History").click()
+    versions = page.get_by_role("region", name="Versions")
+    rows = versions.get_by_role("row").filter(has_text="schema")
+    expect(rows).to_contain_text(ADMIN)
+    difference = page.get_by_role("region", name="Difference")
+    difference.get_by_text("fresh: Int").first.wait_for()
+    assert window.find_barriers_on_any_screen() == []
+
+    versions.get_by_role("button", name="Restore this version, 1").click()
+    page.get_by_role("tab", name="Changes", selected=True).wait_for()
+    page.get_by_text("The editors have version 1.").wait_for()
+    page.get_by_role("list").get_by_text("breaking", exact=True).first.wait_for()
+    press(window, "Save")
+    page.get_by_role("dialog", name="This breaks clients").get_by_text("fresh").wait_for()
+    press(window, "Save anyway", "dialog")
+    page.get_by_text("Saved.").wait_for()
+    assert send(place, "GET", app)["schema"] == former["schema"]
+    page.get_by_role("tab", name="History").click()
+    versions.get_by_role("button", name="What changed in version 3").wait_for()
+
+
 def test_what_somebody_else_saved_meanwhile_is_shown_beside_mine(window: Window, app: str) -> None:
     open_app(window, app).get_by_text("No findings").wait_for()
     theirs = {**send(window.place, "GET", app), "schema": f"# theirs\n{SCHEMA}", "more": 1}
@@ -174,6 +204,7 @@ def test_unsaved_work_survives_a_reload_and_logging_out_asks(window: Window, app
     window.page.get_by_role("button", name="Log out").click()
     press(window, "Stay", "dialog")
     press(window, "Discard changes")
+    press(window, "Discard them", "dialog")
     window.page.get_by_text("Unsaved changes").wait_for(state="detached")
     expect(window.page.get_by_role("textbox", name="Schema")).not_to_contain_text(HOSTILE)
 
@@ -251,6 +282,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_narrow_screen(
         window.page.emulate_media(color_scheme="dark")
         assert window.find_barriers() == []
         press(window, "Discard changes")
+        press(window, "Discard them", "dialog")
         window.page.set_viewport_size({"width": 360, "height": 640})
         for tab, waited in {
             "Try": "Run",

@@ -295,7 +295,7 @@ def test_tabs_and_history_outlive_a_reload_and_end_with_logging_out(window: Wind
     page.reload()
     page.get_by_role("tab", name="First").click()
     editor(window).get_by_text("query First").wait_for()
-    assert page.url.endswith("/ask/blog"), "the link has been read"
+    page.wait_for_url(lambda url: "#query=query+First" in url)  # the address is the place
 
     page.get_by_role("button", name="History").click()
     page.get_by_role("list", name="History").get_by_role("button").first.wait_for()
@@ -426,6 +426,31 @@ def test_a_large_answer_and_a_large_schema_stay_usable(window: Window, tmp_path:
     page.get_by_label("Search types and fields").fill("type1999")
     page.get_by_role("list", name="Found").get_by_role("button", name="Type1999").click()
     page.get_by_role("heading", name="type Type1999").wait_for()
+
+
+def test_a_list_is_taken_away_as_csv_and_the_query_as_a_program(
+    window: Window, tmp_path: Path
+) -> None:
+    show(window, "blog", POSTS)
+    run(window)
+    wait_status(window, 200)
+    page = window.page
+    page.get_by_role("button", name="Table").click()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download CSV").click()
+    download.value.save_as(tmp_path / "posts.csv")
+    header, *rows = (tmp_path / "posts.csv").read_text().splitlines()
+    assert (header, len(rows)) == ("_id,title,author.name", 3)
+
+    page.get_by_role("button", name="Copy as").click()
+    dialog = page.get_by_role("dialog", name="Copy as a program")
+    program = dialog.get_by_label("Program", exact=True).last
+    expect(program).to_contain_text("curl")
+    dialog.get_by_role("tab", name="curl").press("ArrowRight")
+    expect(program).to_contain_text(f"{window.place.url}/graphql/blog")
+    assert window.find_barriers_on_any_screen() == []
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Copy as")).to_be_focused()
 
 
 def test_axe_finds_nothing_serious_and_narrow_screens_are_wide_enough(window: Window) -> None:

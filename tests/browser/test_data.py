@@ -262,6 +262,7 @@ def test_unsaved_changes_are_there_after_a_reload(window: Window) -> None:
     window.page.reload()
     window.page.get_by_role("textbox", name="JSON").get_by_text('"n": 2').wait_for()
     window.page.get_by_role("button", name="Discard changes").click()
+    window.page.get_by_role("button", name="Discard them").click()
     window.page.get_by_text("not saved", exact=True).wait_for(state="detached")
 
 

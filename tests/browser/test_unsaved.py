@@ -31,6 +31,7 @@ def test_unsaved_documents_are_marked_in_the_rail_and_listed_on_the_page_data(
     unsaved.get_by_role("link", name="posts / 3").click()
     expect(page.get_by_role("textbox", name="JSON")).to_contain_text("changed")
     page.get_by_role("button", name="Discard changes").click()
+    page.get_by_role("button", name="Discard them").click()
     expect(data).to_have_text("Data1 unsaved")
 
 
@@ -44,4 +45,5 @@ def test_unsaved_definitions_are_marked_in_the_rail(window: Window) -> None:
     apps = page.get_by_role("navigation", name="Pages").get_by_role("link", name="Apps")
     expect(apps).to_have_text("Apps1 unsaved")
     page.get_by_role("button", name="Discard changes").click()
+    page.get_by_role("button", name="Discard them").click()
     expect(apps).to_have_text("Apps")

@@ -103,7 +103,7 @@ def test_the_server_runs_and_shows_only_the_tools_that_it_has(
         wire.send(request("POST", "/_tools/infer", b"{}", content_type="application/json"))
         answer = wire.read()
         assert answer.status == 404
-        assert answer.json["hint"] == "there are check, draft, plan, matrix, realm, rules"
+        assert answer.json["hint"] == "there are check, draft, plan, matrix, history, realm, rules"
         paths = wire.get("/openapi.json").json["paths"]
         assert "/_tools/check" in paths
         assert not {"/_tools/infer", "/_tools/advise"} & paths.keys()

@@ -19,10 +19,14 @@ export class ApiError extends Error {
   }
 }
 
+/** What Chromium, Firefox and Safari say when a file or the rest of an answer does not arrive. */
+const connection = /dynamically imported module|module script failed|^(failed to fetch|load failed|network error|networkerror)/i;
+
 /** The error as a caller can show it, whatever was thrown. */
 export function asApiError(thrown: unknown): ApiError {
   if (thrown instanceof ApiError) return thrown;
   const message = thrown instanceof Error ? thrown.message : String(thrown);
+  if (thrown instanceof TypeError && connection.test(message)) return new ApiError(0, "no-connection", "The server does not answer.", undefined, "Check the connection, then try again.");
   return new ApiError(0, "client-error", message);
 }
 

@@ -49,6 +49,26 @@ export interface Plan {
   readonly errors: readonly GraphqlError[];
 }
 
+export interface Totals {
+  /** While at least one command ran. */
+  readonly busyMs: number;
+  /** Of all commands together: more than `busyMs` where some ran at the same time. */
+  readonly tookMs: number;
+  readonly documents: number;
+}
+
+export function sumCommands(commands: readonly Command[]): Totals {
+  let [busyMs, tookMs, documents, end] = [0, 0, 0, 0];
+  for (const one of [...commands].sort((a, b) => a.startedMs - b.startedMs)) {
+    const until = one.startedMs + one.ms;
+    busyMs += Math.max(0, until - Math.max(end, one.startedMs));
+    end = Math.max(end, until);
+    tookMs += one.ms;
+    documents += one.documents;
+  }
+  return { busyMs, tookMs, documents };
+}
+
 /** The plan of a query; with `run` the query is executed to measure its cost. */
 export async function explain(uri: string, question: Question, run: boolean, signal: AbortSignal, as: As | null = null): Promise<Plan> {
   const body = writeQuestion(question, { app: uri, run, ...as });

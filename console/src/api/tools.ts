@@ -33,14 +33,18 @@ export interface Texts {
 /** The mappings of fields by type and name. */
 export type Mappings = Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 
-export interface Checked {
-  readonly valid: boolean;
-  readonly errors: readonly Finding[];
-  readonly warnings: readonly Finding[];
+/** What differs between two definitions. */
+export interface Comparison {
   readonly change?: "new" | "changed" | "same";
   readonly breaking?: number;
   readonly effects?: readonly Effect[];
   readonly diff?: string;
+}
+
+export interface Checked extends Comparison {
+  readonly valid: boolean;
+  readonly errors: readonly Finding[];
+  readonly warnings: readonly Finding[];
   /** What to store, as JSON. */
   readonly definition: string | null;
 }

@@ -1,6 +1,7 @@
 /** An editor for GraphQL, JSON, YAML and plain text; CodeMirror is loaded when the first one is shown. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { describeTab } from "./editor/tabKey.js";
 import type { EditorControl, EditorOptions } from "./editor/types.js";
 import type { CodeEditor } from "./editor/view.js";
 import { ErrorNotice, Loading } from "./basic.js";
@@ -16,7 +17,8 @@ interface EditorProps extends EditorOptions {
 export function Editor({ control, ...options }: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const editor = useRef<CodeEditor | null>(null);
-  const current = useRef({ options }).current;
+  const [indents, setIndents] = useState(false);
+  const current = useRef({ options, onToggleTab: () => setIndents((now) => !now) }).current;
   const [state, setState] = useState<"loading" | "ready" | { failed: unknown }>("loading");
   current.options = options;
 
@@ -40,12 +42,14 @@ export function Editor({ control, ...options }: EditorProps) {
   }, []);
   // Immediately: no user can begin to write between a decision of the page and the change of the text.
   useLayoutEffect(() => editor.current?.update());
+  useLayoutEffect(() => editor.current?.setTabIndents(indents), [indents]);
 
   return (
     <div class="editor">
       {state === "loading" && <Loading what="Loading the editor" />}
       {typeof state === "object" && <ErrorNotice error={state.failed} title="The editor cannot be loaded" />}
       <div class="editor-host" ref={host} />
+      <p class="editor-tab" aria-live="polite">{describeTab(indents)}</p>
     </div>
   );
 }

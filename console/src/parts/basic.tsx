@@ -55,6 +55,29 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   return <p class="loading" role="status">{what} …</p>;
 }
 
+/** Asks before unsaved changes are lost. */
+export function DiscardButton({ onDiscard, label = "Discard changes", kind = "plain" }: { onDiscard: () => void; label?: string; kind?: "plain" | "quiet" }) {
+  const [isAsking, setAsking] = useState(false);
+  const discard = () => {
+    setAsking(false);
+    onDiscard();
+  };
+  return (
+    <>
+      <Button kind={kind} onClick={() => setAsking(true)}>{label}</Button>
+      {isAsking && (
+        <Dialog title="Discard your changes?" onClose={() => setAsking(false)}>
+          <p>They are not saved: nothing brings them back.</p>
+          <div class="dialog-actions">
+            <Button onClick={() => setAsking(false)}>Keep them</Button>
+            <Button kind="danger" onClick={discard}>Discard them</Button>
+          </div>
+        </Dialog>
+      )}
+    </>
+  );
+}
+
 /** Copies a text, and reports it. */
 export function CopyButton({ text, label = "Copy" }: { text: string | (() => string); label?: string }) {
   const [said, setSaid] = useState("");

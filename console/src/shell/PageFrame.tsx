@@ -2,6 +2,8 @@
 
 import { Component, type ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { send } from "../api/session.js";
+import { settings } from "../api/settings.js";
 import { Button, ErrorNotice, Loading } from "../parts/basic.js";
 import type { PageProps } from "./pageProps.js";
 import type { PageEntry } from "./pages.js";
@@ -31,10 +33,13 @@ export function PageFrame({ page, rest, hash }: PageProps & { page: PageEntry })
 
 /** After an update of the server the files of an old page no longer exist: loading the page again helps. */
 function Failed({ error }: { error: unknown }) {
+  const [failed, setFailed] = useState(error);
+  // A reload without a server would leave the page of the browser in the place of this one.
+  const reload = () => void send(settings.base, { method: "HEAD" }).then(() => location.reload(), setFailed);
   return (
     <div class="page">
-      <ErrorNotice error={error} title="This page cannot be shown" />
-      <Button onClick={() => location.reload()}>Load again</Button>
+      <ErrorNotice error={failed} title="This page cannot be shown" />
+      <Button onClick={reload}>Load again</Button>
     </div>
   );
 }

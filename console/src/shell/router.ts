@@ -1,7 +1,7 @@
 /** The current address: the path below the console's own, such as `ask/shop`, and the text after `#`. */
 
 import { settings } from "../api/settings.js";
-import { Store } from "../api/store.js";
+import { Store, useStore } from "../api/store.js";
 
 export interface Place {
   /** The name of the page, the first segment; empty at the start. */
@@ -20,10 +20,30 @@ export function address(page: string, ...rest: readonly string[]): string {
   return [root, page, ...rest.map(encodeURIComponent)].join("/");
 }
 
-/** Go to an address of the console; `replace` leaves no trace in the history of the browser. */
-export function go(to: string, { replace = false } = {}): void {
-  history[replace ? "replaceState" : "pushState"](null, "", to);
+/**
+ * Go to an address of the console; `replace` leaves no trace in the history of the browser.
+ *
+ * `state` is what a reload and Back find again in `history.state`, and a link does not carry.
+ */
+export function go(to: string, { replace = false, state = null }: { replace?: boolean; state?: unknown } = {}): void {
+  history[replace ? "replaceState" : "pushState"](state, "", to);
   place.set(read());
+}
+
+/** One text of the page that the address carries after `#`, such as a filter; empty: it is not in it. */
+export function useNoted(name: string): readonly [string, (value: string) => void] {
+  const { hash } = useStore(place);
+  const note = (value: string) => go(withNoted(location.pathname, location.hash.slice(1), name, value), { replace: true, state: history.state });
+  return [new URLSearchParams(hash).get(name) ?? "", note];
+}
+
+/** An address with this text in its fragment, next to what is there. */
+export function withNoted(path: string, hash: string, name: string, value: string): string {
+  const told = new URLSearchParams(hash);
+  if (value === "") told.delete(name);
+  else told.set(name, value);
+  const noted = told.toString();
+  return noted === "" ? path : `${path}#${noted}`;
 }
 
 /** Links within the console do not load the page again; with a key held down they do what they always do. */
@@ -34,7 +54,7 @@ export function followLink(event: MouseEvent): void {
   const inside = settings.base === "/" ? "/" : `${settings.base}/`;
   if (link.origin !== location.origin || !`${link.pathname}/`.startsWith(inside)) return;
   event.preventDefault();
-  go(link.href);
+  go(link.href, { state: link.pathname === location.pathname ? history.state : null });
 }
 
 addEventListener("popstate", () => place.set(read()));

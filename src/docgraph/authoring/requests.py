@@ -63,6 +63,8 @@ _MEMBERS: Final[Mapping[str, type]] = {
     "collections": list,
     "sample": int,
     "rule": dict,
+    "version": int,
+    "since": int,
 }
 
 
@@ -85,6 +87,8 @@ class ToolArguments:
     collections: tuple[str, ...] | None = None
     sample: int | None = None
     rule: Mapping[str, Any] | None = None
+    version: int | None = None
+    since: int | None = None
 
     @property
     def is_for_another(self) -> bool:
@@ -156,6 +160,8 @@ def read_wanted(content: Mapping[str, Any], members: Collection[str]) -> ToolArg
         collections=_read_texts(given, "collections", _MAX_COLLECTIONS),
         sample=_read_sample(given),
         rule=given.get("rule"),
+        version=given.get("version"),
+        since=given.get("since"),
     )
 
 

@@ -14,7 +14,7 @@ from docgraph.exchange import Account, Body, Exchange
 from docgraph.exchange.errors import BodyError, Forbidden, SecurityViolation
 from docgraph.graphql.apps.compiled_app import ANONYMOUS, App, cross, list_fields
 from docgraph.graphql.apps.stored_definitions import build_entry, build_key, find_claims
-from docgraph.graphql.definition.definition_diff import ChangeKind
+from docgraph.graphql.definition.definition_diff import Change, ChangeKind
 from docgraph.graphql.definition.findings import Finding, Report
 from docgraph.graphql.definition.visibility import SchemaPart
 from docgraph.graphql.errors import OperationRefused
@@ -94,6 +94,10 @@ class ToolResponses:
             change = await self.sessions.drafts.compare(draft.document, exchange.deadline)
         except EncodeError:
             return {}  # already a finding
+        return await self.render_change(change)
+
+    async def render_change(self, change: Change) -> dict[str, Any]:
+        """Return what a change means for clients, and its lines."""
         content = {"breaking": change.breaking, **change.as_dict()}
         if change.kind is ChangeKind.CHANGED:
             lines = await run_blocking(self.lane, lambda: list(change.diff()))

@@ -36,7 +36,7 @@ from docgraph.store import Store
 if TYPE_CHECKING:
     from docgraph.authoring.toolset import Toolset
 
-_BEFORE: Final = ("check", "draft", "plan", "matrix")
+_BEFORE: Final = ("check", "draft", "plan", "matrix", "history")
 _AFTER: Final = ("realm", "rules")
 _POST: Final = ("POST",)
 _METHODS: Final[Mapping[str, tuple[str, ...]]] = {

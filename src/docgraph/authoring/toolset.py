@@ -16,6 +16,7 @@ from docgraph.access.sections import DbAclAuthorizer
 from docgraph.access.service_comparison import Comparison
 from docgraph.auth.authenticators.sections import DbRealmAuthenticator
 from docgraph.authoring.app_sessions import AppSessions
+from docgraph.authoring.app_versions import AppVersions
 from docgraph.authoring.author_tool import AuthorTool, OwnPlaces, ToolAccess
 from docgraph.authoring.requests import ToolArguments, read_body, read_parameters, read_wanted
 from docgraph.authoring.responses import ToolResponses
@@ -80,6 +81,7 @@ class Toolset:
             "draft": (("app", "definition", *_ASKING, *_LOOKING), answers.draft),
             "plan": (("app", "definition", *_ASKING, *_LOOKING, "run"), answers.plan),
             "matrix": (("app", "definition", *_LOOKING, "request"), answers.matrix),
+            "history": (("app", "version", "since"), AppVersions(answers, graphql).history),
             "realm": ((), realm.realm),
             "rules": (("rule",), realm.rules),
         }

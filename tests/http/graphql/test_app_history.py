@@ -108,6 +108,40 @@ def settings(service: Service, **others: Any) -> Graphql:
     return Graphql(db=service.db, **others)
 
 
+async def test_the_root_role_reads_versions_and_their_difference_over_http(
+    service: Service,
+) -> None:
+    async def ask(who: dict[str, str] = ADMIN, **members: Any) -> tuple[int, Any]:
+        reply = await service.request("POST", "/_tools/history", json=members, headers=who)
+        return reply.status, reply.json
+
+    ann, author = caller("ann", "admin"), caller("bob", "author")
+    await put(service, build("told", "a", "b"))
+    await put(service, build("told", "a"), ann)
+    await service.request("DELETE", "/gql-apps/told", headers=ann)
+    _, content = await ask(app="told")
+    rows = content["versions"]
+    assert [(one["version"], one["by"], one["change"], one["breaking"]) for one in rows] == [
+        (1, "root", "created", 0),
+        (2, "ann", "changed", 1),
+        (3, "ann", "deleted", 1),
+    ]
+    assert rows[1]["parts"] == ["schema"]
+    assert rows[1]["at"].endswith("Z")
+
+    status, content = await ask(app="told", version=1)
+    assert (status, content) == (200, {"definition": build("told", "a", "b")})
+    _, content = await ask(app="told", version=2, since=1)
+    assert (content["change"], content["breaking"]) == ("changed", 1)
+    assert "told/schema (version 1)" in content["diff"]
+    assert [(await ask(app="told", version=number))[0] for number in (3, 4)] == [404, 404]
+    assert await ask(app="nothing") == (200, {"versions": []})
+    assert (await ask())[0] == 400
+    # A secret of a former version may have been taken out for exactly this reader.
+    await allow(service, "path-prefix('/_tools')", "author")
+    assert (await ask(author, app="told"))[0] == 403
+
+
 async def test_definitions_written_into_the_database_are_versions_when_they_are_seen(
     service: Service,
 ) -> None:

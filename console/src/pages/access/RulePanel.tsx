@@ -5,7 +5,7 @@ import type { Segments } from "../../api/data.js";
 import { type DocumentId, nameOfId } from "../../api/ids.js";
 import type { ListedRule } from "../../api/realm.js";
 import type { Fields } from "../../api/typed.js";
-import { Button, Empty, Loading, Notice } from "../../parts/basic.js";
+import { Button, DiscardButton, Empty, Loading, Notice } from "../../parts/basic.js";
 import { layOut } from "../../parts/json.js";
 import { ConfirmDialog } from "../data/Confirm.js";
 import { Conflict } from "../data/Conflict.js";
@@ -79,7 +79,7 @@ function Opened({ id, known, onChanged, work }: RulePanelProps & { work: RuleWor
     <>
       <div class="data-actions">
         <Button kind="primary" disabled={cannotSave} onClick={save}>{id === undefined ? "Add" : "Save"}</Button>
-        {isChanged && <Button onClick={forget(work.discard)}>Discard changes</Button>}
+        {isChanged && <DiscardButton onDiscard={forget(work.discard)} />}
         {stored !== null && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
         {isChanged && <span class="chip" role="status">{work.isKept ? "not saved" : "not saved, and this browser cannot keep it"}</span>}
       </div>

@@ -8,10 +8,10 @@ import { type Fields, parseTyped, writeTyped } from "../../api/typed.js";
 import { nameOfId } from "../../api/ids.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
 import { type Column, Table } from "../../parts/Table.js";
-import { go } from "../../shell/router.js";
+import { go, useNoted } from "../../shell/router.js";
 import { Refusal } from "../data/Refusal.js";
 import { useCallerEffect } from "../data/useCallerEffect.js";
-import { type Open, addressOf, readOpen } from "./places.js";
+import { type Open, addressOf, nothingOpen, readOpen } from "./places.js";
 import { FixedRule, RulePanel } from "./RulePanel.js";
 
 type Found = { readonly kind: "loading" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "ready"; readonly rules: readonly ListedRule[] };
@@ -21,23 +21,23 @@ const filePrefix = "file:"; // rules of files have no id of the database
 
 export function Rules({ owner, realm, hash }: { owner: string | null; realm: Realm; hash: string }) {
   const [found, reload] = useRules();
-  const [find, setFind] = useState("");
+  const [find, setFind] = useNoted("find");
   const rules = found.kind === "ready" ? found.rules : [];
   const known = [...new Set(rules.flatMap((rule) => rule.roles))].filter((role) => !role.startsWith("$")).sort();
   const open = readOpen(hash);
   const fixed = open.kind === "one" ? rules.find((rule) => rule.source === "file" && keyOf(rule) === open.id) : undefined;
   const path = realm.rules?.path ?? null;
-  const close = () => go(addressOf("rules"));
+  const close = () => go(addressOf("rules", nothingOpen, find));
   const changed = (made: Fields | null) => {
     reload();
-    if (made !== null) go(addressOf("rules", { kind: "one", id: made.get("_id") ?? null }));
+    if (made !== null) go(addressOf("rules", { kind: "one", id: made.get("_id") ?? null }, find));
   };
   return (
     <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
       <div class="data-list access-list">
         <div class="data-pager">
           <input class="input access-find" type="search" aria-label="Find rules by name, role or predicate" placeholder="Find by name, role, predicate" value={find} onInput={(event) => setFind(event.currentTarget.value)} />
-          {path !== null && <a class="button button-plain data-insert" href={addressOf("rules", { kind: "new" })}>Add a rule</a>}
+          {path !== null && <a class="button button-plain data-insert" href={addressOf("rules", { kind: "new" }, find)}>Add a rule</a>}
         </div>
         <p class="soft access-order">The first rule that matches decides; a rule for a role comes before one for all callers. Of rules with equal priority the one with the highest id wins.</p>
         <List found={found} find={find} open={open} rootRole={realm.rootRole} onRetry={reload} />
@@ -92,7 +92,7 @@ function List({ found, find, open, rootRole, onRetry }: { found: Found; find: st
   const link = (rule: ListedRule) => {
     const one = openOf(rule);
     const isOpen = one.kind === "one" && writeTyped(one.id, 0) === shown;
-    return <a href={addressOf("rules", one)} aria-current={isOpen ? "true" : undefined}>{rule.source === "file" ? rule.rule : nameOfId(parseTyped(rule.id))}</a>;
+    return <a href={addressOf("rules", one, find)} aria-current={isOpen ? "true" : undefined}>{rule.source === "file" ? rule.rule : nameOfId(parseTyped(rule.id))}</a>;
   };
   if (fitting.length === 0) return <Empty title="No rule matches" />;
   return (

@@ -9,7 +9,7 @@ import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
 import { type User, changeUser, findUser, removeUser, segmentsIn } from "../../api/users.js";
-import { Button, Empty, Field, Loading, Notice } from "../../parts/basic.js";
+import { Button, DiscardButton, Empty, Field, Loading, Notice } from "../../parts/basic.js";
 import { RolesField } from "../../parts/Roles.js";
 import { address } from "../../shell/router.js";
 import { ConfirmDialog } from "../data/Confirm.js";
@@ -150,7 +150,7 @@ function RolesForm({ rootRole, known, property, ...rest }: ChangeProps & { rootR
       {error !== null && <Refusal error={error} title="Roles not saved" said={{ 412: overtaken, 404: "This user no longer exists, or you may not change it.", 403: noRootRole(rootRole, "You may not give these roles.") }} />}
       <div class="data-actions">
         <Button kind="primary" disabled={isSame} onClick={() => void save()}>Save roles</Button>
-        {!isSame && <Button onClick={() => setMine(null)}>Discard changes</Button>}
+        {!isSame && <DiscardButton onDiscard={() => setMine(null)} />}
         {isDone && isSame && <span role="status" class="soft">Saved. They apply from the next request on.</span>}
       </div>
     </div>

@@ -9,11 +9,11 @@ import { type User, filterOf, readUser, segmentsIn } from "../../api/users.js";
 import { writeTyped } from "../../api/typed.js";
 import { Button, Empty, Loading } from "../../parts/basic.js";
 import { Table } from "../../parts/Table.js";
-import { go } from "../../shell/router.js";
+import { go, useNoted } from "../../shell/router.js";
 import { Refusal } from "../data/Refusal.js";
-import { type List, useList } from "../data/useList.js";
+import { type List, useList, useOwnTrail } from "../data/useList.js";
 import { NewUser } from "./NewUser.js";
-import { type Open, addressOf, readOpen } from "./places.js";
+import { type Open, addressOf, nothingOpen, readOpen } from "./places.js";
 import { UserPanel } from "./UserPanel.js";
 
 export function Users({ realm, hash }: { realm: Realm; hash: string }) {
@@ -28,16 +28,17 @@ export function Users({ realm, hash }: { realm: Realm; hash: string }) {
 }
 
 function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; hash: string }) {
-  const [typed, setTyped] = useState("");
+  const [typed, setTyped] = useNoted("find");
   const beginning = useDelayed(typed);
-  const list = useList(segmentsIn(users), { filter: filterOf(users, beginning), sort: JSON.stringify({ [users.propId]: 1 }) });
+  const query = { filter: filterOf(users, beginning), sort: JSON.stringify({ [users.propId]: 1 }) };
+  const list = useList(segmentsIn(users), query, useOwnTrail(query));
   const found = (list.page?.documents ?? []).map((fields) => readUser(users, fields));
   const known = [...new Set(found.flatMap((user) => user.roles ?? []))].filter((role) => role !== realm.rootRole).sort();
   const hasPages = list.hasPrevious || list.page?.next != null;
   const open = readOpen(hash);
   const path = dataPath(segmentsIn(users));
   const mayAdd = useRights([path]).may("POST", path);
-  const close = () => go(addressOf("users"));
+  const close = () => go(addressOf("users", nothingOpen, typed));
   return (
     <div class={open.kind === "none" ? "data-documents" : "data-documents data-documents-open"}>
       <div class="data-list access-list">
@@ -45,9 +46,9 @@ function UserList({ realm, users, hash }: { realm: Realm; users: UsersPlace; has
           <input class="input access-find" type="search" aria-label="Find users by the beginning of their names" placeholder="Find by name" value={typed} onInput={(event) => setTyped(event.currentTarget.value)} />
           {hasPages && <Button disabled={!list.hasPrevious || list.isLoading} onClick={list.previous}>Previous</Button>}
           {hasPages && <Button disabled={list.page?.next == null || list.isLoading} onClick={list.next}>Next</Button>}
-          {mayAdd && <a class="button button-plain data-insert" href={addressOf("users", { kind: "new" })}>Add a user</a>}
+          {mayAdd && <a class="button button-plain data-insert" href={addressOf("users", { kind: "new" }, typed)}>Add a user</a>}
         </div>
-        <Found list={list} users={found} open={open} isFiltered={beginning !== ""} isRoled={users.propRoles !== null} jsonPath={users.jsonPathRoles} />
+        <Found list={list} users={found} open={open} find={typed} isFiltered={beginning !== ""} isRoled={users.propRoles !== null} jsonPath={users.jsonPathRoles} />
       </div>
       {open.kind === "new" && <NewUser users={users} rootRole={realm.rootRole} known={known} onStored={list.reload} onClose={close} />}
       {open.kind === "one" && <UserPanel key={writeTyped(open.id, 0)} users={users} rootRole={realm.rootRole} id={open.id} known={known} onChanged={list.reload} onClose={close} />}
@@ -59,12 +60,13 @@ interface FoundProps {
   list: List;
   users: readonly User[];
   open: Open;
+  find: string;
   isFiltered: boolean;
   isRoled: boolean;
   jsonPath: string;
 }
 
-function Found({ list, users, open, isFiltered, isRoled, jsonPath }: FoundProps) {
+function Found({ list, users, open, find, isFiltered, isRoled, jsonPath }: FoundProps) {
   if (list.error !== null) {
     const said = { 403: "You need a rule for the path of the users to read them.", 404: "The first user creates the collection: add one." };
     return (
@@ -90,7 +92,7 @@ function Found({ list, users, open, isFiltered, isRoled, jsonPath }: FoundProps)
           {
             title: "Name",
             render: (user) => (
-              <a href={addressOf("users", { kind: "one", id: user.id })} aria-current={writeTyped(user.id, 0) === shown ? "true" : undefined}>
+              <a href={addressOf("users", { kind: "one", id: user.id }, find)} aria-current={writeTyped(user.id, 0) === shown ? "true" : undefined}>
                 {user.name ?? nameOfId(user.id)}
               </a>
             ),

@@ -19,7 +19,11 @@ export function readOpen(hash: string): Open {
   }
 }
 
-export function addressOf(section: string, open: Open = nothingOpen): string {
-  const told = open.kind === "none" ? "" : open.kind === "new" ? "#new" : `#${new URLSearchParams({ id: writeTyped(open.id, 0) }).toString()}`;
-  return address("access", section) + told;
+/** `find`: the text by which the list is searched. */
+export function addressOf(section: string, open: Open = nothingOpen, find = ""): string {
+  const told = new URLSearchParams(find === "" ? {} : { find });
+  if (open.kind === "new") told.set("new", "");
+  if (open.kind === "one") told.set("id", writeTyped(open.id, 0));
+  const hash = told.toString();
+  return address("access", section) + (hash === "" ? "" : `#${hash}`);
 }

@@ -12,7 +12,7 @@ import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Loading, Notice } from "../../parts/basic.js";
 import { type Column, Table } from "../../parts/Table.js";
 import { MarkdownLine } from "../../parts/Markdown.js";
-import { address } from "../../shell/router.js";
+import { address, useNoted } from "../../shell/router.js";
 import { NewAppDialog } from "./NewApp.js";
 import { StateChip, describeFindings } from "./States.js";
 import { type Outcome, stateOf, useOutcomes } from "./useOutcomes.js";
@@ -78,7 +78,7 @@ async function findApps(mayRead: boolean, signal: AbortSignal): Promise<Found> {
 }
 
 function StoredApps({ owner, apps, onNew }: { owner: string | null; apps: readonly ListedApp[]; onNew: (() => void) | null }) {
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useNoted("find");
   const [most, setMost] = useState(portion);
   const drafts = useMemo(() => new Set(listKept(owner, "app")), [owner, apps]);
   const all = useMemo(() => addDrafts(apps, drafts), [apps, drafts]);

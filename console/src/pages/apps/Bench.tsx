@@ -5,6 +5,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type AppId, nameOf, pathOfApp } from "../../api/apps.js";
 import { advicePath } from "../../api/advice.js";
 import { inferPath } from "../../api/infer.js";
+import { historyPath, readVersionOf } from "../../api/versions.js";
 import { useRights } from "../../api/rights.js";
 import { sessionState } from "../../api/session.js";
 import { useStore } from "../../api/store.js";
@@ -12,22 +13,23 @@ import { checkDefinition } from "../../api/tools.js";
 import { asApiError } from "../../api/error.js";
 import { Notice } from "../../parts/basic.js";
 import { Tabs } from "../../parts/Tabs.js";
+import { go } from "../../shell/router.js";
 import { AdviceView } from "./AdviceView.js";
 import { BenchHead } from "./BenchHead.js";
 import { Changes } from "./Changes.js";
 import { Conflict } from "./Conflict.js";
 import { Definition } from "./Definition.js";
 import { ConfirmBreaking, ConfirmDelete } from "./Dialogs.js";
+import { HistoryView } from "./HistoryView.js";
 import { MatrixView } from "./MatrixView.js";
 import { NotSaved } from "./NotSaved.js";
-import { addressOf } from "./places.js";
+import { type TabKey, addressOf } from "./places.js";
 import { newVersion } from "./template.js";
 import { Try } from "./Try.js";
 import { type Check, useCheck } from "./useCheck.js";
 import { type Work, type WorkState, isOvertaken } from "./useWork.js";
 import { type Version, haveSameTexts, writeDefinition, writePlain } from "./work.js";
 
-type TabKey = "definition" | "try" | "changes" | "access" | "advice";
 type Saving = { readonly kind: "idle" | "saving" | "saved" } | { readonly kind: "failed"; readonly error: unknown } | { readonly kind: "breaking"; readonly effects: readonly string[]; readonly definition: string };
 
 export interface BenchProps {
@@ -35,22 +37,30 @@ export interface BenchProps {
   id: AppId;
   work: Work;
   state: Extract<WorkState, { kind: "ready" }>;
-  firstTab: TabKey;
+  /** In the address, so that a reload, Back and a link show the same. */
+  tab: TabKey;
   onDeleted: () => void;
 }
 
-export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProps) {
+export function Bench({ owner, id, work, state, tab, onDeleted }: BenchProps) {
   const { stored, mine } = state;
   const { login } = useStore(sessionState);
-  const [tab, setTab] = useState<TabKey>(firstTab);
+  const setTab = (next: TabKey) => go(addressOf(id, next));
   const [saving, setSaving] = useState<Saving>({ kind: "idle" });
   const [isDeleting, setDeleting] = useState(false);
+  const restored = useRef<number | null>(null);
   const definition = useMemo(() => writeDefinition(id, mine), [id, mine]);
   const check = useCheck(definition, JSON.stringify([stored?.etag, login?.name]));
   const isChanged = stored === null || !haveSameTexts(mine, stored);
   const isOther = isChanged && (stored?.etag ?? null) !== mine.etag;
   const path = pathOfApp(id) ?? "";
-  const rights = useRights([path, advicePath, inferPath]);
+  const rights = useRights([path, advicePath, inferPath, historyPath]);
+  const restore = async (version: number) => {
+    await work.restore(await readVersionOf(nameOf(id), version));
+    restored.current = version;
+    setSaving({ kind: "idle" });
+    setTab("changes");
+  };
   const [shownField, setShownField] = useState<{ readonly field: string } | null>(null);
   useLeaveQuestion(!haveSameTexts(mine, stored ?? newVersion));
   useFreshness(work);
@@ -59,6 +69,7 @@ export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProp
     setSaving({ kind: "saving" });
     try {
       await work.save(json);
+      restored.current = null;
       setSaving({ kind: "saved" });
     } catch (error) {
       setSaving(isOvertaken(error) ? { kind: "idle" } : { kind: "failed", error });
@@ -96,19 +107,21 @@ export function Bench({ owner, id, work, state, firstTab, onDeleted }: BenchProp
         mayWrite={rights.may("PUT", path)}
         mayDelete={rights.may("DELETE", path)}
         onSave={() => void save()}
-        onDiscard={work.discard}
+        onDiscard={() => { restored.current = null; work.discard(); }}
         onDelete={() => setDeleting(true)}
       />
       <div class="bench-notices">
         {isOther && <Conflict stored={stored} mine={mine} onKeepMine={work.keepMine} onTakeTheirs={work.discard} />}
         {saving.kind === "failed" && <NotSaved error={saving.error} />}
         {saving.kind === "saved" && !isChanged && <Notice kind="good">Saved.</Notice>}
+        {restored.current !== null && isChanged && <Notice>{`The editors have version ${restored.current}. Check what clients would notice, then save it.`}</Notice>}
         {!work.isKept && <Notice kind="warning">This browser has no room for unsaved work: save it before you leave the page.</Notice>}
       </div>
-      <Tabs label="Views of the app" tabs={tabsFor(check, isChanged, rights.may("POST", advicePath))} selected={tab} onSelect={setTab}>
+      <Tabs label="Views of the app" tabs={tabsFor(check, isChanged, { history: JSON.parse(id) === nameOf(id) && rights.may("POST", historyPath), advice: rights.may("POST", advicePath) })} selected={tab} onSelect={setTab}>
         <Kept isShown={tab === "definition"}><Definition texts={mine.texts} others={mine.others} check={check} keys={keys} shownField={shownField} onChange={change} /></Kept>
         {tab === "try" && <Try owner={owner} id={id} definition={definition} check={check} />}
         {tab === "changes" && <Changes check={check} isChanged={isChanged} />}
+        {tab === "history" && <HistoryView app={nameOf(id)} etag={stored?.etag ?? null} isChanged={isChanged && stored !== null} mayWrite={rights.may("PUT", path)} onRestore={restore} />}
         {tab === "advice" && <AdviceView definition={check.about} onField={(field) => { setTab("definition"); setShownField({ field }); }} />}
         {tab === "access" && <MatrixView definition={check.about} checked={check.checked} />}
       </Tabs>
@@ -123,15 +136,16 @@ function Kept({ isShown, children }: { isShown: boolean; children: ComponentChil
   return <div class="bench-kept" hidden={!isShown}>{children}</div>;
 }
 
-function tabsFor({ checked }: Check, isChanged: boolean, hasAdvice: boolean) {
+function tabsFor({ checked }: Check, isChanged: boolean, has: { history: boolean; advice: boolean }) {
   const breaking = isChanged ? (checked?.breaking ?? 0) : 0;
   const changes = breaking > 0 ? <>Changes <span class="apps-breaking">{breaking} breaking</span></> : "Changes";
   return [
     { key: "definition" as const, label: "Definition" },
     { key: "try" as const, label: "Try" },
     { key: "changes" as const, label: changes },
+    ...(has.history ? [{ key: "history" as const, label: "History" }] : []),
     { key: "access" as const, label: "Access" },
-    ...(hasAdvice ? [{ key: "advice" as const, label: "Advice" }] : []),
+    ...(has.advice ? [{ key: "advice" as const, label: "Advice" }] : []),
   ];
 }
 

@@ -1,7 +1,7 @@
 /** The head of the page: the app, its state, and the actions. */
 
 import { appPath } from "../../api/graphql.js";
-import { Button } from "../../parts/basic.js";
+import { Button, DiscardButton } from "../../parts/basic.js";
 import { address } from "../../shell/router.js";
 import { StateChip, type State, describeFindings } from "./States.js";
 import type { Check } from "./useCheck.js";
@@ -37,7 +37,7 @@ export function BenchHead({ name, version, stored, check, isChanged, isSaving, c
       <div class="bench-actions">
         {collections !== null && <a class="button button-quiet" href={collections} title="See what your collections would add">From my collections</a>}
         {stored !== null && <a class="button button-quiet" href={address("ask", ...uri.split("/"))} title={appPath(uri)}>Ask</a>}
-        {isChanged && <Button kind="quiet" onClick={onDiscard}>{stored === null ? "Discard" : "Discard changes"}</Button>}
+        {isChanged && <DiscardButton kind="quiet" label={stored === null ? "Discard" : "Discard changes"} onDiscard={onDiscard} />}
         {stored !== null && mayDelete && <Button kind="danger" onClick={onDelete}>Delete</Button>}
         {mayWrite && <Button kind="primary" disabled={!canSave || isSaving} onClick={onSave} title="Ctrl-S">{isSaving ? "Saving …" : "Save"}</Button>}
       </div>

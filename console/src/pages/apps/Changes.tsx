@@ -1,5 +1,6 @@
 /** What saving would change: for clients, and line by line. */
 
+import type { Comparison } from "../../api/tools.js";
 import { Empty, Loading } from "../../parts/basic.js";
 import type { Check } from "./useCheck.js";
 
@@ -13,6 +14,11 @@ export function Changes({ check: { checked, isRunning }, isChanged }: { check: C
   if (change === "same") {
     return <Empty title="Nothing differs"><p>{isChanged ? "The texts differ from what is stored only in their layout and comments." : "This is what is stored."}</p></Empty>;
   }
+  return <Differences effects={effects} diff={diff} />;
+}
+
+/** The effects on clients, and the lines. */
+export function Differences({ effects = [], diff }: Pick<Comparison, "effects"> & { diff: string | undefined }) {
   return (
     <div class="changes">
       {effects.length > 0 ? (

@@ -12,7 +12,7 @@ import { isRecord } from "../../api/error.js";
 import { Button, Field, Notice } from "../../parts/basic.js";
 import { Editor, type EditorControl } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
-import { AnswerPanel, type AnswerState } from "../ask/AnswerPanel.js";
+import { AnswerPanel, type AnswerState, type AnswerView } from "../ask/AnswerPanel.js";
 import { writeExamples } from "../ask/example.js";
 import { readDraftSchema } from "./draftSchema.js";
 import type { Check } from "./useCheck.js";
@@ -32,6 +32,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
   const { login } = useStore(sessionState);
   const [attempt, change] = useAttempt(owner, id);
   const [answer, setAnswer] = useState<AnswerState>({ kind: "none" });
+  const [view, setView] = useState<AnswerView>("tree");
   const editor = useRef<EditorControl | null>(null);
   const running = useRef<AbortController | null>(null);
   const as = useMemo(() => asWhom(attempt), [attempt.who, attempt.roles, attempt.user]);
@@ -76,7 +77,7 @@ export function Try({ owner, id, definition, check }: { owner: string | null; id
             </details>
           </div>
         }
-        second={<AnswerPanel state={answer} fileName="draft.json" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} isUnused={false} />}
+        second={<AnswerPanel state={answer} fileName="draft" isLoggedIn={login !== null} onPlace={(line, column) => editor.current?.reveal(line, column)} isUnused={false} view={view} onView={setView} />}
       />
     </div>
   );

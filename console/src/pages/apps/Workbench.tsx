@@ -9,13 +9,13 @@ import { Button, Empty, ErrorNotice, Loading } from "../../parts/basic.js";
 import { address, go } from "../../shell/router.js";
 import { Bench } from "./Bench.js";
 import { FromCollections } from "./infer/FromCollections.js";
-import { addressOf } from "./places.js";
+import { addressOf, readTab } from "./places.js";
 import { useWork } from "./useWork.js";
 
 interface WorkbenchProps {
   owner: string | null;
   id: AppId;
-  /** `new`: it has just been named, and begins with an example; `collections`: with collections; `try`: the tab of that name. */
+  /** `new`: it has just been named, and begins with an example; `collections`: with collections; or a tab. */
   hash: string;
 }
 
@@ -46,7 +46,7 @@ export function Workbench({ owner, id, hash }: WorkbenchProps) {
       return <Absent name={name} isDeleted={isDeleted} onBegin={() => work.begin()} />;
     case "ready":
       if (hash === "collections") return <FromCollections id={id} work={work} mine={work.state.mine} />;
-      return <Bench owner={owner} id={id} work={work} state={work.state} firstTab={hash === "try" ? "try" : "definition"} onDeleted={() => setDeleted(true)} />;
+      return <Bench owner={owner} id={id} work={work} state={work.state} tab={readTab(hash)} onDeleted={() => setDeleted(true)} />;
   }
 }
 

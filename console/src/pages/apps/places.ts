@@ -3,11 +3,20 @@
 import { type AppId, idOf } from "../../api/apps.js";
 import { address } from "../../shell/router.js";
 
-const byId = "id";
+export type TabKey = "definition" | "try" | "changes" | "history" | "access" | "advice";
 
-export function addressOf(id: AppId): string {
+const byId = "id";
+const tabs: readonly string[] = ["definition", "try", "changes", "history", "access", "advice"] satisfies readonly TabKey[];
+
+export function addressOf(id: AppId, tab: TabKey = "definition"): string {
   const value: unknown = JSON.parse(id);
-  return typeof value === "string" ? address("apps", value) : address("apps", byId, id);
+  const path = typeof value === "string" ? address("apps", value) : address("apps", byId, id);
+  return tab === "definition" ? path : `${path}#${tab}`;
+}
+
+/** The tab that the text after `#` names. */
+export function readTab(hash: string): TabKey {
+  return tabs.includes(hash) ? (hash as TabKey) : "definition";
 }
 
 /** The app that an address is about; null: all of them. */

@@ -1,10 +1,11 @@
 /** One app: what is stored, the user's changes, and how both are merged. */
 
 import { useCallback, useState } from "preact/hooks";
-import { type AppId, readStored, removeStored, writeStored } from "../../api/apps.js";
+import { type AppId, type StoredApp, readStored, removeStored, writeStored } from "../../api/apps.js";
 import { ApiError, asApiError } from "../../api/error.js";
 import { useKeeping } from "../../api/keeping.js";
 import { dropKept, keptKey, readKept } from "../../api/kept.js";
+import { readMembers } from "../../api/members.js";
 import { readTexts } from "../../api/tools.js";
 import { newVersion } from "./template.js";
 import { type Part, type Version, asVersion, haveSameTexts, readVersion, writeStoredDefinition } from "./work.js";
@@ -26,6 +27,8 @@ export interface Work {
   discard(): void;
   /** Continue with the user's texts, whatever is stored; members without an editor come from the stored definition. */
   keepMine(): void;
+  /** Put this definition, which is JSON, into the editors. */
+  restore(definition: string): Promise<void>;
   save(definition: string): Promise<void>;
   remove(): Promise<void>;
 }
@@ -94,6 +97,15 @@ export function useWork(owner: string | null, id: AppId): Work {
       setState(state.stored === null ? { kind: "absent" } : { ...state, mine: state.stored });
     },
     keepMine: () => setMine((mine, stored) => ({ ...mine, etag: stored?.etag ?? null, others: stored?.others ?? mine.others })),
+    restore: async (definition) => {
+      const members = new Map(readMembers(definition));
+      members.delete("_id");
+      const { texts, others } = await withTexts(definition, { etag: "", members });
+      setState((before) => {
+        const stored = before.kind === "ready" ? before.stored : null;
+        return { kind: "ready", stored, mine: { etag: stored?.etag ?? null, texts, others } };
+      });
+    },
     save,
     remove,
   };
@@ -106,9 +118,12 @@ export function isOvertaken(error: unknown): boolean {
 
 async function loadVersion(id: AppId): Promise<Version | null> {
   const stored = await readStored(id);
-  if (stored === null) return null;
+  return stored === null ? null : withTexts(writeStoredDefinition(id, stored), stored);
+}
+
+async function withTexts(definition: string, stored: StoredApp): Promise<Version> {
   try {
-    return readVersion(stored, await readTexts(writeStoredDefinition(id, stored)));
+    return readVersion(stored, await readTexts(definition));
   } catch (error) {
     // Callers who may not use the tools see JSON instead of YAML.
     if (error instanceof ApiError && error.status >= 400 && !error.isUnauthenticated) return readVersion(stored);

@@ -3,13 +3,18 @@
 import type { ComponentChildren, FunctionComponent } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { type Answer, type Question, isObject } from "../../api/graphql.js";
+import { sessionState } from "../../api/session.js";
+import { useStore } from "../../api/store.js";
 import { CopyButton, Button, Empty, ErrorNotice, Loading, Notice, download } from "../../parts/basic.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import { layOut } from "../../parts/json.js";
+import { writeCsv } from "./answerCsv.js";
 import { AnswerTable } from "./AnswerTable.js";
 import { type ChartList, findCharts } from "./chart.js";
 import { Errors } from "./Errors.js";
 import { countOf, describeBytes, describeMs } from "./figures.js";
+import { findLists } from "./lists.js";
+import type { ResultView } from "./link.js";
 import type { Live } from "./liveRun.js";
 
 export type AnswerState =
@@ -22,8 +27,8 @@ export type AnswerState =
 const fewCharacters = 20_000; // of an answer that is opened down to its relations
 const longestText = 200_000; // characters that are shown as text
 
-type Way = "tree" | "table" | "chart" | "text";
-const ways: readonly { key: Way; label: string }[] = [
+export type AnswerView = Exclude<ResultView, "plan">;
+const ways: readonly { key: AnswerView; label: string }[] = [
   { key: "tree", label: "Tree" },
   { key: "table", label: "Table" },
   { key: "chart", label: "Chart" },
@@ -37,9 +42,11 @@ interface AnswerPanelProps {
   onPlace: (line: number, column: number) => void;
   /** No query has been written yet. */
   isUnused: boolean;
+  view: AnswerView;
+  onView: (view: AnswerView) => void;
 }
 
-export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: AnswerPanelProps) {
+export function AnswerPanel({ state, isUnused, ...rest }: AnswerPanelProps) {
   switch (state.kind) {
     case "none":
       return <NoAnswer isUnused={isUnused} />;
@@ -50,7 +57,7 @@ export function AnswerPanel({ state, fileName, isLoggedIn, onPlace, isUnused }: 
     case "failed":
       return <ErrorNotice error={state.error} title="There is no answer" />;
     case "ready":
-      return <Ready key={state.serial} answer={state.answer} live={state.live} fileName={fileName} isLoggedIn={isLoggedIn} onPlace={onPlace} />;
+      return <Ready key={state.serial} answer={state.answer} live={state.live} {...rest} />;
   }
 }
 
@@ -65,16 +72,18 @@ function NoAnswer({ isUnused }: Pick<AnswerPanelProps, "isUnused">) {
 
 type ReadyProps = Omit<AnswerPanelProps, "state" | "isUnused"> & { answer: Answer; live: Live | undefined };
 
-function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
-  const [chosen, setWay] = useState<Way>("tree");
+function Ready({ answer, live, fileName, isLoggedIn, onPlace, view, onView }: ReadyProps) {
   const [reveal, setReveal] = useState<{ path: readonly (string | number)[]; serial: number }>();
   const { status, text, body, errors } = answer;
   const isBare = text === "" || ([401, 403].includes(status) && errors.some(({ code }) => code === "unauthenticated" || code === "forbidden"));
   const charts = useMemo(() => findCharts(isObject(body) ? body["data"] : body), [body]);
   // The next answer of a live query may have no numbers.
-  const way = chosen === "chart" && charts.length === 0 ? "table" : chosen;
+  const way = view === "chart" && charts.length === 0 ? "table" : view;
+  const lists = useMemo(() => (way === "table" ? findLists(isObject(body) ? body["data"] : body) : []), [body, way]);
+  const [chosen, choose] = useState(0);
+  const list = lists[chosen] ?? lists[0];
   const goTo = (path: readonly (string | number)[]) => {
-    setWay("tree");
+    onView("tree");
     setReveal({ path: ["data", ...path], serial: (reveal?.serial ?? 0) + 1 });
   };
   return (
@@ -83,31 +92,34 @@ function Ready({ answer, live, fileName, isLoggedIn, onPlace }: ReadyProps) {
       <Figures answer={answer} isLive={live !== undefined}>
         <div class="answer-ways" role="group" aria-label="Show the answer as">
           {ways.filter(({ key }) => key !== "chart" || charts.length > 0).map(({ key, label }) => (
-            <button key={key} type="button" class="answer-way" aria-pressed={key === way} onClick={() => setWay(key)}>{label}</button>
+            <button key={key} type="button" class="answer-way" aria-pressed={key === way} onClick={() => onView(key)}>{label}</button>
           ))}
         </div>
         <CopyButton text={text} />
-        <Button kind="quiet" onClick={() => download(fileName, text)}>Download</Button>
+        {list !== undefined && <Button kind="quiet" onClick={() => download(`${fileName}.csv`, writeCsv(list.rows), "text/csv")}>Download CSV</Button>}
+        <Button kind="quiet" onClick={() => download(`${fileName}.json`, text)}>{list === undefined ? "Download" : "JSON"}</Button>
       </Figures>
       {isBare && <Refused status={status} isLoggedIn={isLoggedIn} />}
       {live !== undefined && live.errors.length > 0 && <Errors errors={live.errors} onPlace={onPlace} onPath={goTo} />}
       {!isBare && <Errors errors={errors} onPlace={onPlace} onPath={goTo} />}
-      {!isBare && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal} />}
+      {!isBare && <Body way={body === undefined ? "text" : way} answer={answer} charts={charts} reveal={reveal}><AnswerTable lists={lists} chosen={chosen} onChoose={choose} /></Body>}
     </div>
   );
 }
 
 interface BodyProps {
-  way: Way;
+  way: AnswerView;
   answer: Answer;
   charts: readonly ChartList[];
   reveal: { path: readonly (string | number)[]; serial: number } | undefined;
+  /** The table. */
+  children: ComponentChildren;
 }
 
-function Body({ way, answer: { body, text }, charts, reveal }: BodyProps) {
+function Body({ way, answer: { body, text }, charts, reveal, children }: BodyProps) {
   if (way === "chart") return <LazyChart charts={charts} />;
   if (way === "text") return <Text text={text} isJson={body !== undefined} />;
-  if (way === "table") return <AnswerTable data={isObject(body) ? body["data"] : body} />;
+  if (way === "table") return <>{children}</>;
   return <JsonTree label="Answer" value={body} openLevels={text.length < fewCharacters ? 6 : 4} {...(reveal ? { reveal } : {})} />;
 }
 
@@ -157,6 +169,8 @@ function Figures({ answer: { status, ms, bytes, errors }, isLive, children }: { 
 
 /** An answer that says no more than its status. */
 function Refused({ status, isLoggedIn }: { status: number; isLoggedIn: boolean }) {
+  const { login } = useStore(sessionState);
+  if (status === 401 && login !== null) return <Notice title="You are logged in again">Run the query again: it is kept.</Notice>;
   if (status === 401) {
     return (
       <Notice kind="warning" title={isLoggedIn ? "Your login has ended" : "This app needs a login"}>

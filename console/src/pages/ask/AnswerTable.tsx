@@ -4,14 +4,13 @@ import { useMemo, useState } from "preact/hooks";
 import { Button, Empty } from "../../parts/basic.js";
 import { Table } from "../../parts/Table.js";
 import { describeCount } from "./figures.js";
-import { cellOf, findColumns, findLists } from "./lists.js";
+import { type List, cellOf, findColumns } from "./lists.js";
 
 const portion = 100;
 const mostRows = 2000; // more rows slow the browser down
 
-export function AnswerTable({ data }: { data: unknown }) {
-  const lists = useMemo(() => findLists(data), [data]);
-  const [chosen, setChosen] = useState(0);
+/** `chosen`: the place of the list that is shown. */
+export function AnswerTable({ lists, chosen, onChoose }: { lists: readonly List[]; chosen: number; onChoose: (chosen: number) => void }) {
   const [shown, setShown] = useState(portion);
   const list = lists[chosen] ?? lists[0];
   const columns = useMemo(() => findColumns(list?.rows ?? []), [list]);
@@ -19,7 +18,7 @@ export function AnswerTable({ data }: { data: unknown }) {
     return <Empty title="Nothing to tabulate"><p class="soft">A table shows a list of objects, and this answer has none. The tree shows it as it is.</p></Empty>;
   }
   const choose = (event: { currentTarget: HTMLSelectElement }) => {
-    setChosen(Number(event.currentTarget.value));
+    onChoose(Number(event.currentTarget.value));
     setShown(portion);
   };
   const rows = list.rows.slice(0, shown);

@@ -2,22 +2,23 @@
 
 import { OperationTypeNode } from "graphql";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Question, VisibleApp } from "../../api/graphql.js";
+import { type Question, type VisibleApp, appPath } from "../../api/graphql.js";
 import { useLooking } from "../../api/looking.js";
+import { settings } from "../../api/settings.js";
 import type { EditorControl } from "../../parts/Editor.js";
 import { LookingBanner } from "../../parts/LookingBanner.js";
-import { address, go } from "../../shell/router.js";
+import { address } from "../../shell/router.js";
 import { AppChoice } from "./AppChoice.js";
 import type { Spot } from "./docsModel.js";
 import { writeExamples } from "./example.js";
-import { readShared, writeShared } from "./link.js";
+import { type ResultView, readShared, writeShared } from "./link.js";
 import { readHeaders } from "./headers.js";
 import { allowsLive, isLive, toggleLive } from "./liveDirective.js";
 import { isFollowing } from "./liveRun.js";
 import { chooseOperation, namesOf, prettify, readOperations } from "./operations.js";
 import { type Builder, makeBuilder } from "./queryBuilder.js";
 import { SchemaNotice } from "./SchemaNotice.js";
-import { type ResultKind, Sheet, useMayExplain } from "./Sheet.js";
+import { Sheet, useMayExplain } from "./Sheet.js";
 import { Side, type SideKind } from "./Side.js";
 import { TabStrip } from "./TabStrip.js";
 import { Toolbar } from "./Toolbar.js";
@@ -36,7 +37,8 @@ interface DeskProps {
 
 export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const home = address("ask", ...app.split("/"));
-  const work = useWork(owner, app, hash, () => go(home, { replace: true }));
+  const [view, setView] = useState<ResultView>("tree");
+  const work = useWork(owner, app, { home, hash, view, onView: setView });
   const { draft } = work;
   const as = useLooking();
   const answers = useAnswers(JSON.stringify([owner, as]), app, draft.id, as, work.workspace.drafts.map((one) => one.id));
@@ -44,7 +46,6 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
   const schema = schemaState.kind === "ready" ? schemaState.schema : undefined;
   const [side, setSide] = useState<SideKind | null>(null);
   const [way, setWay] = useState<readonly Spot[]>([]);
-  const [result, setResult] = useState<ResultKind>("answer");
   const mayExplain = useMayExplain();
   const editor = useRef<EditorControl>(null);
   const builder = useRef<Builder | null>(null);
@@ -64,12 +65,12 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
       headers: readHeaders(draft.headers ?? "").headers,
       isLive: as === null && isLive(operation) && allowsLive(schema) !== false,
     });
-    if (mayExplain && result === "plan") answers.explain(question, true);
+    if (mayExplain && view === "plan") answers.explain(question, true);
     return true;
   };
   const explain = (isRun: boolean) => {
     if (!mayExplain) return true;
-    setResult("plan");
+    setView("plan");
     if (query.trim()) answers.explain(question, isRun);
     return true;
   };
@@ -120,7 +121,8 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         isFollowing={followed}
         isLive={mayBeLive ? isLive(operation) : null}
         side={side}
-        link={() => `${location.origin}${home}#${writeShared(draft)}`}
+        link={() => `${location.origin}${home}#${writeShared({ ...draft, view })}`}
+        sent={as === null ? () => ({ url: location.origin + settings.root + appPath(app), question, headers: readHeaders(draft.headers ?? "").headers, user: owner }) : null}
         onOperation={(chosen) => work.change({ operation: chosen })}
         onRun={run}
         onCancel={answers.cancel}
@@ -129,7 +131,7 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
         onSide={setSide}
       />
       {!work.isKept && <p class="ask-notice soft" role="status">This browser does not store what you type: copy it before you leave.</p>}
-      {work.isCrowded && <p class="ask-notice soft" role="status">{`The query is not open: there are ${mostDrafts} tabs. Close one first${readShared(hash) === null ? "" : ", and the query of the link opens"}.`}</p>}
+      {work.isCrowded && <p class="ask-notice soft" role="status">{`The query is not open: there are ${mostDrafts} tabs. Close one first${!work.waits ? "" : ", and the query of the link opens"}.`}</p>}
       {as !== null && <LookingBanner as={as} />}
       <SchemaNotice state={schemaState} isLoggedIn={owner !== null} isForAnother={as !== null} onAgain={again} />
       <div class={side === null ? "ask-body" : "ask-body ask-body-side"}>
@@ -141,8 +143,8 @@ export function Desk({ app, apps, owner, hash, onApp }: DeskProps) {
           isLoggedIn={owner !== null}
           keys={keys}
           editor={editor}
-          result={result}
-          onResult={setResult}
+          view={view}
+          onView={setView}
           examples={examples}
           onExample={showExample}
           onChange={work.change}

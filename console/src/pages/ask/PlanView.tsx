@@ -1,7 +1,7 @@
 /** What a query costs: its commands in their order, and how each part finds its documents. */
 
 import type { ComponentChildren } from "preact";
-import type { Command, Fetch, Plan } from "../../api/plan.js";
+import { type Command, type Fetch, type Plan, sumCommands } from "../../api/plan.js";
 import { CopyButton, Notice } from "../../parts/basic.js";
 import { Errors } from "./Errors.js";
 import { countOf, describeCount, describeMs } from "./figures.js";
@@ -54,14 +54,13 @@ function needsIndex(fetch: Fetch): boolean {
 }
 
 function Summary({ plan: { commands, documents, estimatedDocuments, limits, fetches } }: { plan: Plan }) {
-  const end = Math.max(0, ...(commands ?? []).map(({ startedMs, ms }) => startedMs + ms));
   const estimate = estimatedDocuments.byCounts ?? estimatedDocuments.byLimits;
   return (
     <dl class="plan-summary">
-      {commands && <Figure name="Time in the database" value={describeMs(end)} />}
+      {commands && <Figure name="Time in the database" value={describeMs(sumCommands(commands).busyMs)} />}
       {commands && <Figure name="Commands" value={describeCount(commands.length)} />}
       {!commands && <Figure name="Fetches" value={describeCount(fetches.length)} />}
-      {documents !== undefined && <Figure name="Documents" value={describeCount(documents)} of={limits?.fetchedDocuments} />}
+      {documents !== undefined && <Figure name="Documents of the answer" value={describeCount(documents)} of={limits?.fetchedDocuments} />}
       <Figure name="Estimated at most" value={describeCount(estimate)} of={limits?.estimatedDocuments} />
     </dl>
   );
@@ -97,6 +96,7 @@ function Scan({ fetch: { field, collection, access, examined, sortsInMemory, cre
 
 /** The commands on a line of time that begins with the execution. */
 function Commands({ commands }: { commands: readonly Command[] }) {
+  const totals = sumCommands(commands);
   const end = Math.max(0.001, ...commands.map(({ startedMs, ms }) => startedMs + ms));
   return (
     <section aria-label="Commands">
@@ -112,7 +112,16 @@ function Commands({ commands }: { commands: readonly Command[] }) {
             <td class="number">{describeMs(startedMs)}</td>
           </tr>
         ))}
+        <tr class="plan-total">
+          <th scope="row">All commands</th>
+          <td />
+          <td class="number">{describeMs(totals.tookMs)}</td>
+          <td />
+          <td class="number">{describeCount(totals.documents)}</td>
+          <td />
+        </tr>
       </Grid>
+      {totals.tookMs - totals.busyMs >= 0.1 && <p class="soft">Some ran at the same time: together they kept the database busy for {describeMs(totals.busyMs)}.</p>}
     </section>
   );
 }

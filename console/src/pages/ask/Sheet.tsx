@@ -7,14 +7,13 @@ import { pathOf, settings } from "../../api/settings.js";
 import { Editor, type EditorControl, type Key } from "../../parts/Editor.js";
 import { Splitter } from "../../parts/Splitter.js";
 import { Tabs } from "../../parts/Tabs.js";
-import { AnswerPanel } from "./AnswerPanel.js";
+import { AnswerPanel, type AnswerView } from "./AnswerPanel.js";
 import type { Example } from "./example.js";
+import type { ResultView } from "./link.js";
 import { PlanPanel } from "./PlanPanel.js";
 import { QueryInputs } from "./QueryInputs.js";
 import type { Answers } from "./useAnswers.js";
 import { type Draft, titleOf } from "./workspace.js";
-
-export type ResultKind = "answer" | "plan";
 
 interface SheetProps {
   draft: Draft;
@@ -24,8 +23,8 @@ interface SheetProps {
   isLoggedIn: boolean;
   keys: readonly Key[];
   editor: { current: EditorControl | null };
-  result: ResultKind;
-  onResult: (result: ResultKind) => void;
+  view: ResultView;
+  onView: (view: ResultView) => void;
   examples: readonly Example[];
   onExample: (query: string) => void;
   onChange: (change: Partial<Omit<Draft, "id">>) => void;
@@ -33,8 +32,8 @@ interface SheetProps {
   onShowDocs: (field: string | undefined, type: string | undefined, parentType: string | undefined) => void;
 }
 
-const answerTab = { key: "answer" as ResultKind, label: "Answer" };
-const planTab = { key: "plan" as ResultKind, label: "Plan" };
+const answerTab = { key: "answer" as const, label: "Answer" };
+const planTab = { key: "plan" as const, label: "Plan" };
 const planned = "tools" in settings.paths ? [pathOf("tools", "plan")] : [];
 
 /** Whether the caller may have queries explained. */
@@ -44,9 +43,11 @@ export function useMayExplain(): boolean {
 }
 
 export function Sheet(props: SheetProps) {
-  const { draft, schema, operation, answers, isLoggedIn, keys, editor, result, onResult, examples, onExample, onChange, onExplain, onShowDocs } = props;
+  const { draft, schema, operation, answers, isLoggedIn, keys, editor, view, onView, examples, onExample, onChange, onExplain, onShowDocs } = props;
   const mayExplain = useMayExplain();
-  const shownResult = mayExplain ? result : "answer";
+  const shownResult = mayExplain && view === "plan" ? "plan" : "answer";
+  const answerView = useRef<AnswerView>("tree"); // what the tab Answer goes back to
+  if (view !== "plan") answerView.current = view;
   const place = (line: number, column: number) => editor.current?.reveal(line, column);
   const isUnused = !draft.query.trim();
   const isFresh = isUnused || draft.isExample === true;
@@ -54,14 +55,14 @@ export function Sheet(props: SheetProps) {
   const isOld = state.kind === "ready" && (state.question.query !== draft.query || state.question.variables !== draft.variables);
   // A large answer is drawn once, not with every key.
   const shownAnswer = useMemo(
-    () => <AnswerPanel state={answers.answer} fileName={`${titleOf(draft)}.json`} isLoggedIn={isLoggedIn} onPlace={place} isUnused={isUnused} />,
-    [answers.answer, isLoggedIn, isUnused],
+    () => <AnswerPanel state={answers.answer} fileName={titleOf(draft)} isLoggedIn={isLoggedIn} onPlace={place} isUnused={isUnused} view={answerView.current} onView={onView} />,
+    [answers.answer, isLoggedIn, isUnused, answerView.current],
   );
   const results = useRef<HTMLDivElement>(null);
   const isAsking = answers.answer.kind === "asking" || answers.plan.kind === "asking";
   useEffect(() => {
-    // On narrow screens the result is below the query.
-    if (isAsking && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
+    // On narrow screens the result is below the query; an example, which the page may run by itself, moves nothing.
+    if (isAsking && draft.isExample !== true && matchMedia("(max-width: 44rem)").matches) results.current?.scrollIntoView({ block: "start" });
   }, [isAsking]);
   const query = (
     <div class="ask-query" id="ask-query" role="tabpanel" aria-label={titleOf(draft)}>
@@ -87,7 +88,7 @@ export function Sheet(props: SheetProps) {
       first={query}
       second={
         <div class="ask-results" ref={results}>
-          <Tabs label="Result" tabs={mayExplain ? [answerTab, planTab] : [answerTab]} selected={shownResult} onSelect={onResult}>
+          <Tabs label="Result" tabs={mayExplain ? [answerTab, planTab] : [answerTab]} selected={shownResult} onSelect={(key) => onView(key === "plan" ? "plan" : answerView.current)}>
             {isFresh && examples.length > 0 && <Examples examples={examples} shown={draft.query} onExample={onExample} />}
             {shownResult === "answer" && isOld && <p class="answer-old" role="status">The query has changed since. This is the answer to the previous one.</p>}
             {shownResult === "answer" ? shownAnswer : <PlanPanel state={answers.plan} query={draft.query} onExplain={onExplain} onPlace={place} />}

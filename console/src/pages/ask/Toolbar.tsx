@@ -2,9 +2,11 @@
 
 import { useId } from "preact/hooks";
 import { Button, CopyButton } from "../../parts/basic.js";
+import { CopyAs } from "./CopyAs.js";
 import type { Reading } from "./operations.js";
 import type { SideKind } from "./Side.js";
 import { namesOf } from "./operations.js";
+import type { Sent } from "./snippets.js";
 
 interface ToolbarProps {
   reading: Reading;
@@ -16,6 +18,8 @@ interface ToolbarProps {
   isLive: boolean | null;
   side: SideKind | null;
   link: () => string;
+  /** The request of the query; null: no program of the caller can send it. */
+  sent: (() => Sent) | null;
   onOperation: (name: string | null) => void;
   onRun: () => void;
   onCancel: () => void;
@@ -24,7 +28,7 @@ interface ToolbarProps {
   onSide: (side: SideKind | null) => void;
 }
 
-export function Toolbar({ reading, operation, isRunning, isFollowing, isLive, side, link, onOperation, onRun, onCancel, onPrettify, onLive, onSide }: ToolbarProps) {
+export function Toolbar({ reading, operation, isRunning, isFollowing, isLive, side, link, sent, onOperation, onRun, onCancel, onPrettify, onLive, onSide }: ToolbarProps) {
   const id = useId();
   const names = namesOf(reading);
   const toggle = (which: SideKind) => onSide(side === which ? null : which);
@@ -42,6 +46,7 @@ export function Toolbar({ reading, operation, isRunning, isFollowing, isLive, si
       <Button kind="quiet" title="Shift-Alt-F" onClick={onPrettify}>Prettify</Button>
       {isLive !== null && <Button kind="quiet" aria-pressed={isLive} title="Send the answer again whenever it changes" onClick={onLive}>Live</Button>}
       <CopyButton text={link} label="Copy link" />
+      {sent !== null && <CopyAs sent={sent} />}
       <span class="ask-toolbar-gap" />
       <Button kind="quiet" aria-pressed={side === "saved"} onClick={() => toggle("saved")}>Saved</Button>
       <Button kind="quiet" aria-pressed={side === "history"} onClick={() => toggle("history")}>History</Button>

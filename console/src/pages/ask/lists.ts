@@ -51,12 +51,14 @@ export interface Columns {
 
 /** The names of the columns: fields of the rows, and those of objects in them. */
 export function findColumns(rows: readonly unknown[]): Columns {
-  const names = new Set<string>();
-  for (const row of rows.slice(0, mostRowsLookedAt)) {
-    for (const name of namesIn(row)) names.add(name);
-  }
-  const all = [...names].filter((name) => !isParent(name, names));
+  const all = allColumns(rows.slice(0, mostRowsLookedAt));
   return { names: all.slice(0, mostColumns), left: Math.max(0, all.length - mostColumns) };
+}
+
+export function allColumns(rows: readonly unknown[]): readonly string[] {
+  const names = new Set<string>();
+  for (const row of rows) for (const name of namesIn(row)) names.add(name);
+  return [...names].filter((name) => !isParent(name, names));
 }
 
 /** `author` needs no column where `author.name` has one. */
@@ -80,11 +82,16 @@ const longestCell = 200; // characters
 
 /** The text of a cell. */
 export function cellOf(row: unknown, column: string): string {
-  if (!isRow(row)) return column === "value" ? render(row) : "";
-  if (Object.hasOwn(row, column)) return render(row[column]);
+  return render(valueOf(row, column));
+}
+
+/** The value that a row has in a column. */
+export function valueOf(row: unknown, column: string): unknown {
+  if (!isRow(row)) return column === "value" ? row : undefined;
+  if (Object.hasOwn(row, column)) return row[column];
   const dot = column.indexOf(".");
   const above = dot === -1 ? undefined : ownOf(row, column.slice(0, dot));
-  return render(isRow(above) ? ownOf(above, column.slice(dot + 1)) : above);
+  return isRow(above) ? ownOf(above, column.slice(dot + 1)) : above;
 }
 
 /** The value of a field; none for what every object has, such as `constructor`. */

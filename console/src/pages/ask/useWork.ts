@@ -4,7 +4,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { hearKept, keptKey } from "../../api/kept.js";
 import { sessionState } from "../../api/session.js";
 import { type Entry, loadHistory, remember, saveHistory } from "./history.js";
-import { readShared } from "./link.js";
+import { type AskPlace, useAddress } from "./useAddress.js";
 import {
   type Draft,
   type TabsPlace,
@@ -30,6 +30,8 @@ export interface Work {
   readonly isKept: boolean;
   /** A query was not opened, because there are too many tabs. */
   readonly isCrowded: boolean;
+  /** That query is the one of a link, which opens once there is room. */
+  readonly waits: boolean;
   change(change: Partial<Omit<Draft, "id">>): void;
   /** False: there is no room for another tab. */
   open(draft: Draft): boolean;
@@ -41,15 +43,14 @@ export interface Work {
 
 const savingDelay = 300; // ms
 
-/** `owner` is the user's name, or null; `hash` may hold a query from a link. */
-export function useWork(owner: string | null, app: string, hash: string, onHashRead: () => void): Work {
+/** `owner` is the user's name, or null. */
+export function useWork(owner: string | null, app: string, at: AskPlace): Work {
   const place: TabsPlace = { owner, app };
   const history = keptKey(owner, "ask", app, "history");
   const [workspace, setWorkspace] = useState(() => loadWorkspace(place) ?? startWorkspace(makeDraft()));
   const [entries, setEntries] = useState(() => loadHistory(history));
   const [isKept, setKept] = useState(true);
   const [wasRejected, setRejected] = useState(false);
-  const opened = useRef("");
   const shown = useRef({ history, owner, workspace });
   const kept = useRef(workspace);
   if (shown.current.history !== history) {
@@ -88,13 +89,8 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
     if (hasRoom) setWorkspace((now) => openDraft(now, draft) ?? addDraft(now, draft));
     return hasRoom;
   };
-  useEffect(() => { // a query without room waits in the address until a tab is closed
-    const shared = readShared(hash);
-    if (shared === null) opened.current = "";
-    if (shared === null || opened.current === hash || !open(makeDraft(shared.query, shared.variables))) return;
-    opened.current = hash;
-    onHashRead();
-  }, [hash, isFull(workspace)]);
+  const select = (id: string) => setWorkspace((now) => ({ ...now, current: id }));
+  const waits = useAddress(at, workspace, open, select);
 
   return {
     workspace,
@@ -102,10 +98,11 @@ export function useWork(owner: string | null, app: string, hash: string, onHashR
     entries,
     isKept,
     isCrowded: wasRejected && isFull(workspace),
+    waits,
     change: (change) => setWorkspace((now) => changeDraft(now, change)),
     open,
     close: (id) => setWorkspace((now) => closeDraft(now, id)),
-    select: (id) => setWorkspace((now) => ({ ...now, current: id })),
+    select,
     note: ({ query, variables, operation }) => {
       const next = remember(loadHistory(history), { query, variables, operation, at: Date.now() });
       setEntries(next);

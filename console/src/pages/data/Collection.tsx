@@ -28,7 +28,7 @@ export function Collection({ owner, segments, spot }: CollectionProps) {
   const rights = useRights([indexPath]);
   const hasIndexes = rights.may("GET", indexPath);
   const view = rights.isKnown && !hasIndexes && spot.view === "indexes" ? "documents" : spot.view;
-  const select = (view: View) => go(addressOf(segments, { ...spot, view }), { replace: true });
+  const select = (view: View) => go(addressOf(segments, { ...spot, view }), { replace: true, state: history.state });
   return (
     <div class="page data-work">
       <Trail segments={segments} />

@@ -6,7 +6,7 @@ import { type DocumentId, nameOfId, pathTo } from "../../api/ids.js";
 import { explainMistake, replaceAt, retype, textToEdit } from "../../api/retype.js";
 import { useRights } from "../../api/rights.js";
 import { type Fields, type Value, parseFields, writeTyped } from "../../api/typed.js";
-import { Button, CopyButton, Empty, Loading, download } from "../../parts/basic.js";
+import { Button, CopyButton, DiscardButton, Empty, Loading, download } from "../../parts/basic.js";
 import { Scalar } from "../../parts/json.js";
 import { JsonTree } from "../../parts/JsonTree.js";
 import type { Editing } from "../../parts/LeafEditor.js";
@@ -65,7 +65,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
   const [isHeld, setHeld] = useState(false);
   if (stored === null && draft === null) return <Empty title="There is no such document"><p>It was deleted, or never existed.</p></Empty>;
   const isBehind = draft !== null && draft.base !== (stored === null ? "" : ownText(stored));
-  const mistake = draft === null ? null : findMistake(draft.text);
+  const mistake = draft === null ? null : findMistake(draft.text, stored?.fields ?? new Map([["_id", id]]));
   const canSave = draft !== null && mistake === null && !isBehind && !isSaving;
   const hold: Editing["hold"] = (at, isNow) => {
     if (isNow) held.current.add(JSON.stringify(at));
@@ -93,7 +93,7 @@ function Opened({ segments, id, work, state, onChanged }: { segments: Segments; 
       <div class="data-actions">
         {mayEdit && view === "tree" && draft === null && <Button onClick={() => select("json")}>Edit</Button>}
         {mayEdit && (view === "json" || draft !== null) && <Button kind="primary" disabled={!canSave || isHeld} onClick={save}>Save</Button>}
-        {draft !== null && <Button onClick={forget(work.discard)}>Discard changes</Button>}
+        {draft !== null && <DiscardButton onDiscard={forget(work.discard)} />}
         {stored !== null && <Whole id={id} stored={stored} />}
         {stored !== null && rights.may("DELETE", path) && <Button kind="danger" onClick={() => setDeleting(true)}>Delete</Button>}
         {(draft !== null || isHeld) && <span class="chip" role="status">{isHeld ? "a value is not valid" : work.isKept ? "not saved" : "not saved, and this browser cannot store it"}</span>}
@@ -124,7 +124,7 @@ interface TreeProps {
 
 /** The document as it would be saved; edited values keep their types. */
 function Tree({ stored, draft, mayEdit, isSaving, onChange, onHold }: TreeProps) {
-  const own: Fields = draft === null || !mayEdit ? ownFields(stored.fields) : parseFields(draft);
+  const own: Fields = draft === null || !mayEdit ? ownFields(stored.fields) : ownFields(parseFields(draft));
   const id = stored.fields.get("_id");
   const shown: Fields = new Map([...(id === undefined ? [] : [["_id", id] as const]), ...own]);
   const editing: Editing = {

@@ -6,12 +6,11 @@ import { useKeptNames } from "../../api/unsaved.js";
 import { type Fields, type Value, isFields, writeTyped } from "../../api/typed.js";
 import { Scalar } from "../../parts/json.js";
 import { type Column, Table } from "../../parts/Table.js";
-import { type Spot, addressOf } from "./places.js";
+import { type Spot, addressOf, start } from "./places.js";
+import { chooseColumns } from "./columns.js";
 import { pathText } from "./visits.js";
 
-const mostColumns = 24;
 const mostSigns = 80; // of a value in a cell
-const ownName = "_etag"; // written by the server, for the server
 
 interface DocumentTableProps {
   owner: string | null;
@@ -22,8 +21,7 @@ interface DocumentTableProps {
 
 export function DocumentTable({ owner, segments, spot, documents }: DocumentTableProps) {
   const unsaved = useUnsaved(owner, segments);
-  const names = findNames(documents);
-  const shown = names.slice(0, mostColumns);
+  const { names: shown, left } = chooseColumns(documents);
   const open = spot.id === undefined ? null : writeTyped(spot.id, 0);
   const columns: readonly Column<Fields>[] = shown.map((name) => ({
     title: name,
@@ -35,7 +33,7 @@ export function DocumentTable({ owner, segments, spot, documents }: DocumentTabl
   return (
     <>
       <Table label="Documents" columns={columns} rows={documents} rowKey={(document, index) => (document.has("_id") ? writeTyped(document.get("_id")!, 0) : index)} />
-      {names.length > shown.length && <p class="soft">{names.length - shown.length} more names have no column here: open a document to see all of it.</p>}
+      {left > 0 && <p class="soft">{left} more names have no column here: open a document to see all of it.</p>}
     </>
   );
 }
@@ -43,13 +41,6 @@ export function DocumentTable({ owner, segments, spot, documents }: DocumentTabl
 /** The ids of documents that this browser keeps changes of, as text. */
 function useUnsaved(owner: string | null, segments: Segments): ReadonlySet<string> {
   return new Set(useKeptNames(owner, "document", pathText(segments)).map(([id]) => id ?? ""));
-}
-
-/** `_id` first, then in the order in which they come. */
-function findNames(documents: readonly Fields[]): readonly string[] {
-  const names = new Set(documents.some((one) => one.has("_id")) ? ["_id"] : []);
-  for (const document of documents) for (const name of document.keys()) if (name !== ownName) names.add(name);
-  return [...names];
 }
 
 function isNumeric(value: Value | undefined): boolean {
@@ -71,7 +62,7 @@ function SortLink({ segments, spot, name }: { segments: Segments; spot: Spot; na
   const sorted = sortedBy(spot.sort, name);
   const arrow = sorted === undefined ? "" : sorted === "ascending" ? " ↑" : " ↓";
   const sort = orderOf(name, sorted === "ascending" ? -1 : 1);
-  return <a class="data-sort-link" href={addressOf(segments, { ...spot, sort })} title={`Sort by ${name}`}>{name}{arrow}</a>;
+  return <a class="data-sort-link" href={addressOf(segments, { ...spot, sort, begin: start })} title={`Sort by ${name}`}>{name}{arrow}</a>;
 }
 
 function IdCell({ segments, spot, id, open, unsaved }: { segments: Segments; spot: Spot; id: DocumentId | undefined; open: string | null; unsaved: ReadonlySet<string> }) {

@@ -10,7 +10,7 @@ import { Downloads } from "./Downloads.js";
 import { DocumentPanel } from "./DocumentPanel.js";
 import { DocumentTable } from "./DocumentTable.js";
 import { NewDocument } from "./NewDocument.js";
-import { type Spot, addressOf } from "./places.js";
+import { type Begin, type Spot, addressOf, readTrail, start, writeTrail } from "./places.js";
 import { QueryForm } from "./QueryForm.js";
 import { Refusal } from "./Refusal.js";
 import { type List, useList } from "./useList.js";
@@ -23,8 +23,9 @@ interface DocumentsProps {
 }
 
 export function Documents({ owner, segments, spot }: DocumentsProps) {
-  const list = useList(segments, spot);
-  const close = () => go(addressOf(segments, { ...spot, id: undefined, isNew: false }));
+  const visit = (trail: readonly Begin[]) => go(addressOf(segments, { ...spot, begin: trail[trail.length - 1] ?? start }), { state: writeTrail(trail) });
+  const list = useList(segments, spot, [readTrail(spot.begin, history.state), visit]);
+  const close = () => go(addressOf(segments, { ...spot, id: undefined, isNew: false }), { state: history.state });
   const table = (
     <div class="data-list">
       <QueryForm segments={segments} spot={spot} documents={list.page?.documents ?? []} onRepeat={list.reload} />
@@ -76,7 +77,7 @@ function Found({ owner, segments, spot, list: { page, error, reload } }: { owner
 }
 
 function Pager({ segments, spot, list }: { segments: Segments; spot: Spot; list: List }) {
-  const { page, isLoading, hasPrevious } = list;
+  const { page, isLoading, hasPrevious, isFirst } = list;
   const mayInsert = useMayInsert(segments);
   const count = page?.documents.length ?? 0;
   const from = (page?.seen ?? 0) + 1;
@@ -85,7 +86,7 @@ function Pager({ segments, spot, list }: { segments: Segments; spot: Spot; list:
       <span aria-live="polite">
         {isLoading ? "Reading …" : page === null || list.error !== null ? "" : count === 0 ? "No documents" : `Documents ${from.toLocaleString("en")} to ${(from + count - 1).toLocaleString("en")}`}
       </span>
-      <Button disabled={!hasPrevious || isLoading} onClick={list.first}>First</Button>
+      <Button disabled={isFirst || isLoading} onClick={list.first}>First</Button>
       <Button disabled={!hasPrevious || isLoading} onClick={list.previous}>Previous</Button>
       <Button disabled={page?.next == null || isLoading} onClick={list.next}>Next</Button>
       <Counter segments={segments} filter={spot.filter} />

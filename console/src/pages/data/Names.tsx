@@ -8,7 +8,7 @@ import { sessionState } from "../../api/session.js";
 import { settings } from "../../api/settings.js";
 import { useStore } from "../../api/store.js";
 import { Button, Empty, ErrorNotice, Field, Loading, Notice } from "../../parts/basic.js";
-import { go } from "../../shell/router.js";
+import { go, useNoted } from "../../shell/router.js";
 import { Cards } from "./Cards.js";
 import { NewCollectionDialog } from "./NewCollection.js";
 import { addressOf, readPath } from "./places.js";
@@ -28,6 +28,7 @@ interface NamesProps {
 type Found = { readonly names: readonly string[] } | { readonly error: unknown } | null;
 
 const portion = 200;
+const mostChecked = 400; // names whose permissions are asked for
 const fewEnough = 12; // to be seen at a glance, without a filter
 
 export function Names({ owner, segments, kind }: NamesProps) {
@@ -69,23 +70,28 @@ export function Names({ owner, segments, kind }: NamesProps) {
 }
 
 function NameList({ segments, kind, names, onNew }: Omit<NamesProps, "owner"> & { names: readonly string[]; onNew: (() => void) | null }) {
-  const [filter, setFilter] = useState("");
+  const [filter, setFilter] = useNoted("find");
   const [most, setMost] = useState(portion);
   const purposes = useOwn(segments);
-  const fitting = names.filter((name) => name.toLowerCase().includes(filter.trim().toLowerCase()));
+  const paths = names.slice(0, mostChecked).map((name) => dataPath([...segments, name]));
+  const rights = useRights(kind === "database" ? paths : []);
+  // The list has all names; those that the caller may not read, such as users and rules, are not theirs to open.
+  const open = kind === "database" ? names.filter((_, index) => index >= mostChecked || rights.may("GET", paths[index]!)) : names;
+  const fitting = open.filter((name) => name.toLowerCase().includes(filter.trim().toLowerCase()));
   const [others, own] = kind === "database" ? [fitting.filter((name) => !purposes.has(name)), fitting.filter((name) => purposes.has(name))] : [fitting, []];
   const what = kind === "database" ? "collection" : "database";
-  if (names.length === 0) {
+  if (!rights.isKnown) return <Loading what="Checking your permissions" />;
+  if (open.length === 0) {
     return (
-      <Empty title={`No ${what}s yet`}>
+      <Empty title={names.length === 0 ? `No ${what}s yet` : `There are no ${what}s that you may read`}>
         {onNew !== null && <p><Button kind="primary" onClick={onNew}>New collection</Button></p>}
       </Empty>
     );
   }
   return (
     <>
-      {names.length > fewEnough && (
-        <input class="input data-names-filter" type="search" aria-label={`Filter ${what}s`} placeholder={`Filter ${names.length} ${what}s`} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
+      {open.length > fewEnough && (
+        <input class="input data-names-filter" type="search" aria-label={`Filter ${what}s`} placeholder={`Filter ${open.length} ${what}s`} value={filter} onInput={(event) => setFilter(event.currentTarget.value)} />
       )}
       <Cards label={kind === "database" ? "Collections" : "Databases"} segments={segments} kind={kind} names={others.slice(0, most)} />
       {fitting.length === 0 && <p class="soft">No {what} has that in its name.</p>}

@@ -32,7 +32,7 @@ export function NewDocument({ owner, segments, spot, onStored, onClose }: NewDoc
   const [error, setError] = useState<unknown>(null);
   const [isRunning, setRunning] = useState(false);
   const isKept = useKeeping(key, text === template ? null : text, (other) => setText(typeof other === "string" ? other : template));
-  const mistake = findMistake(text, true);
+  const mistake = findMistake(text, null);
   const insert = async () => {
     if (mistake !== null || isRunning) return;
     setRunning(true);
@@ -41,7 +41,7 @@ export function NewDocument({ owner, segments, spot, onStored, onClose }: NewDoc
       setText(template);
       dropKept(key);
       onStored();
-      go(addressOf(segments, { ...spot, isNew: false, id: stored?.get("_id") }));
+      go(addressOf(segments, { ...spot, isNew: false, id: stored?.get("_id") }), { state: history.state });
     } catch (thrown) {
       setRunning(false);
       setError(thrown);

@@ -7,7 +7,7 @@ import { Editor } from "../../parts/Editor.js";
 import { go } from "../../shell/router.js";
 import type { Fields } from "../../api/typed.js";
 import { completeFilter } from "./completeFilter.js";
-import { type Spot, addressOf } from "./places.js";
+import { type Spot, addressOf, start } from "./places.js";
 import { namesOf, summarize } from "./summary.js";
 import { useQueryCheck } from "./useQueryCheck.js";
 
@@ -30,7 +30,7 @@ export function QueryForm({ segments, spot, documents, onRepeat }: QueryFormProp
   const findings = useQueryCheck(segments, { filter, sort });
   const ask = (asked: { filter: string; sort: string }) => {
     if (asked.filter === spot.filter && asked.sort === spot.sort) onRepeat();
-    else go(addressOf(segments, { ...spot, ...asked }));
+    else go(addressOf(segments, { ...spot, ...asked, begin: start }));
   };
   const find = () => {
     ask({ filter, sort });

@@ -64,7 +64,7 @@ export function useDocument(owner: string | null, segments: Segments, id: Docume
       take(stored);
       throw overtaken();
     }
-    const after = parseFields(text);
+    const after = ownFields(parseFields(text));
     try {
       if (stored === null) await insertDocument(segments, writeTyped(new Map([["_id", id], ...after]), 0));
       else await changeDocument(segments, id, ownFields(stored.fields), after, stored.etag);

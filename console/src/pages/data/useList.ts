@@ -1,14 +1,12 @@
 /** A page of documents, with links to the next and the previous page: no earlier page is read again for it. */
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { type Page, type Query, type Segments, readPage } from "../../api/data.js";
+import { type Begin, start } from "./places.js";
 import { useCallerEffect } from "./useCallerEffect.js";
 
-/** Where a page begins, and how many documents were seen before it. */
-interface Begin {
-  readonly after: string;
-  readonly seen: number;
-}
+/** The beginnings of the pages up to the one that is shown, and how to go to another. */
+export type Trail = readonly [trail: readonly Begin[], go: (trail: readonly Begin[]) => void];
 
 export interface Shown extends Page {
   readonly seen: number;
@@ -19,30 +17,28 @@ export interface List {
   readonly page: Shown | null;
   readonly error: unknown;
   readonly isLoading: boolean;
+  /** False on the first page, and where a link led to this one: it does not know those before it. */
   readonly hasPrevious: boolean;
+  readonly isFirst: boolean;
   next(): void;
   previous(): void;
   first(): void;
   reload(): void;
 }
 
-const start: Begin = { after: "", seen: 0 };
+/** The trail of a list whose pages are not in the address; tokens belong to their sort: another question begins at its first page. */
+export function useOwnTrail(query: Query): Trail {
+  const asked = JSON.stringify(query);
+  const [kept, setKept] = useState<{ asked: string; trail: readonly Begin[] }>({ asked, trail: [start] });
+  return [kept.asked === asked ? kept.trail : [start], (trail) => setKept({ asked, trail })];
+}
 
-export function useList(segments: Segments, { filter, sort }: Query): List {
-  const [trail, setTrail] = useState<readonly Begin[]>([start]);
+export function useList(segments: Segments, { filter, sort }: Query, [here, setTrail]: Trail): List {
   const [page, setPage] = useState<Shown | null>(null);
   const [error, setError] = useState<unknown>(null);
   const [isLoading, setLoading] = useState(true);
   const [attempt, setAttempt] = useState(0);
   const asked = JSON.stringify([filter, sort]);
-  const before = useRef(asked);
-  // Tokens belong to their sort: another question begins at its first page.
-  const here = before.current === asked ? trail : [start];
-  useEffect(() => {
-    if (before.current === asked) return;
-    before.current = asked;
-    setTrail([start]);
-  }, [asked]);
   const { after, seen } = here[here.length - 1]!;
   useCallerEffect((signal) => {
     setLoading(true);
@@ -64,6 +60,7 @@ export function useList(segments: Segments, { filter, sort }: Query): List {
     error,
     isLoading,
     hasPrevious: here.length > 1,
+    isFirst: after === "",
     next: () => page?.next != null && setTrail([...here, { after: page.next, seen: seen + page.documents.length }]),
     previous: () => setTrail(here.slice(0, -1)),
     first: () => setTrail([start]),

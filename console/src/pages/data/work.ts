@@ -29,13 +29,14 @@ export function ownText({ fields, text }: StoredDocument): string {
   return text.length > mostToEdit ? "" : writeTyped(ownFields(fields));
 }
 
-/** What is wrong with a text; `isNew`: the id can be chosen. */
-export function findMistake(text: string, isNew = false): Finding | null {
+/** What is wrong with a text; `_id` and `_etag` may be in it as they are in the stored document. `stored` null: it is new, and the id can be chosen. */
+export function findMistake(text: string, stored: Fields | null): Finding | null {
   try {
     const fields = parseFields(text);
-    const name = fixed.find((one) => fields.has(one) && !(isNew && one === "_id"));
+    const isUnchanged = (name: string) => (stored === null ? name === "_id" : stored.has(name) && writeTyped(stored.get(name)!, 0) === writeTyped(fields.get(name)!, 0));
+    const name = fixed.find((one) => fields.has(one) && !isUnchanged(one));
     if (name === undefined) return null;
-    const message = name === "_id" ? "The _id of a document cannot change: leave it out, or insert another document" : "The server writes _etag itself: leave it out";
+    const message = name === "_id" ? "The _id of a document cannot change: leave it as it is, leave it out, or insert another document" : "The server writes _etag itself: leave it out";
     return { line: 1, column: 1, severity: "error", message };
   } catch (error) {
     if (!(error instanceof TypedSyntaxError)) throw error;

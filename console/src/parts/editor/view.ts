@@ -29,12 +29,15 @@ import { graphql, updateSchema } from "cm6-graphql";
 import type { GraphQLSchema } from "graphql";
 import { shell } from "./shell.js";
 import { compareTexts } from "./compareTexts.js";
+import { toggleTab } from "./tabKey.js";
 import { theme } from "./theme.js";
 import type { EditorControl, EditorOptions, Finding, Language } from "./types.js";
 
 /** The current options: what is read later, such as keys, is always that of the last drawing. */
 export interface Current {
   options: EditorOptions;
+  /** The user wants Tab to indent, or to leave the editor again. */
+  onToggleTab: () => void;
 }
 
 /** Marks a change that came from the page, which needs no notification of it. */
@@ -61,6 +64,7 @@ export class CodeEditor implements EditorControl {
     const listener = EditorView.updateListener.of((update) => this.tell(update));
     const state = EditorState.create({ doc: value, extensions: [extend(current), listener] });
     this.view = new EditorView({ root, parent: root, state });
+    this.view.setTabFocusMode(true); // Tab leaves the editor; a key makes it indent
   }
 
   /** Apply changes from outside. */
@@ -108,6 +112,10 @@ export class CodeEditor implements EditorControl {
     this.view.focus();
   }
 
+  setTabIndents(indents: boolean): void {
+    this.view.setTabFocusMode(!indents);
+  }
+
   destroy(): void {
     this.view.destroy();
   }
@@ -119,7 +127,7 @@ function extend(current: Current): Extension {
   // The same function each time: by it the editor knows where an answer comes from.
   const completions = [{ autocomplete: (context: CompletionContext) => completeOwn(current, context) }];
   // What scrolls has to have something in it that the keyboard can reach, by an attribute.
-  const describe = { "aria-label": label, "aria-multiline": "true", tabindex: "0" };
+  const describe = { "aria-label": label, "aria-multiline": "true", "aria-keyshortcuts": toggleTab.spelled, tabindex: "0" };
   return [
     Prec.highest(keymap.of([own])),
     language === "shell" ? [] : [lineNumbers(), highlightActiveLineGutter(), foldGutter()], // a filter is short
@@ -134,7 +142,6 @@ function extend(current: Current): Extension {
     highlightSelectionMatches(),
     lintGutter({ markerFilter: spareEmpty(current) }),
     linter(null, { markerFilter: spareEmpty(current) }),
-    // Escape, then Tab leaves the editor: users without a mouse must be able to leave it.
     keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap]),
     keymap.of([...foldKeymap, ...completionKeymap, ...lintKeymap, indentWithTab]),
     languageOf(language, schema, current),
@@ -183,6 +190,10 @@ function endOfWord(next: string, pos: number): number {
 
 /** The keys of the page come first; the current ones are used. */
 function pressOwn(current: Current, event: KeyboardEvent): boolean {
+  if (toggleTab.isPressed(event)) {
+    current.onToggleTab();
+    return true;
+  }
   const name = spellKey(event);
   const found = current.options.keys?.find((one) => one.key === name);
   return found?.run() ?? false;

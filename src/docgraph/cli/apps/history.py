@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -30,11 +29,10 @@ def history(sources: ConfigSources, app: str, as_json: bool) -> None:
     Also of one that was deleted. `docgraph apps diff APP --from N` shows the lines.
     """
 
+    from docgraph.graphql.apps.version_changes import describe_versions
+
     async def read(bench: Definitions) -> list[dict[str, Any]]:
-        versions = await _read_versions(bench, app)
-        befores = [None, *(version for version, _ in pairwise(versions))]
-        pairs = zip(befores, versions, strict=True)
-        return [_describe(bench, before, version) for before, version in pairs]
+        return describe_versions(await _read_versions(bench, app), bench.settings.json_mode)
 
     rows = run_on(sources, read)
     if not as_json:
@@ -148,21 +146,3 @@ def _require_text(version: Version) -> Document:
             hint="graphql.history-size is the bound",
         )
     return definition
-
-
-def _describe(bench: Definitions, before: Version | None, version: Version) -> dict[str, Any]:
-    """Return a version, and what has changed since the previous one, if that is stored."""
-    row: dict[str, Any] = {
-        "version": version.number,
-        "at": version.at.isoformat(timespec="seconds").removesuffix("+00:00") + "Z",
-        "by": version.by,
-        "change": version.change,
-        "parts": [],
-        "breaking": int(version.is_deletion),
-    }
-    former = None if before is None else before.definition
-    latter = version.definition
-    if former is not None and latter is not None:
-        change = _compare(bench, version, former, latter)
-        row |= {"parts": change.find_parts(), "breaking": change.breaking}
-    return row

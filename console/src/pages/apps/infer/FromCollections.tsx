@@ -57,7 +57,7 @@ function Steps({ id, work, mine }: FromCollectionsProps) {
   const take = async (app: NewApp, parts: Parts, isTrying: boolean) => {
     setBusy(true);
     work.begin(await writeVersion(id, app, parts));
-    go(`${addressOf(id)}${isTrying ? "#try" : ""}`);
+    go(addressOf(id, isTrying ? "try" : "definition"));
   };
   /** Without what is left out, the server writes the texts again: mappings of the rest depend on it. */
   const add = async ({ additions, db, collections }: Extract<Stage, { kind: "additions" }>, left: ReadonlySet<string>) => {
