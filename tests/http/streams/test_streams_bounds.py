@@ -116,6 +116,9 @@ async def count_parts(before: Counter[str]) -> Counter[str]:
     return Counter(known) - before
 
 
+@pytest.mark.own_protocol(
+    "pauses the transport, and 64 KiB wait in front of that of an ASGI server"
+)
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
     service: Service, by: str
 ) -> None:
