@@ -84,8 +84,9 @@ test-repeat: $(VENV)/.dev ## run every test file 20 times in random order, and c
 test-pythons: ## run the tests with every Python that is here (PYTHONS="..." or ONLY=oldest|newest|ends)
 	@$(PYTHON) tools/pythons.py --only $(or $(ONLY),all) $(PYTHONS)
 
-nightly: ## run everything, without a limit of time: both tiers with every Python, suites of others, drills, mutations
+nightly: ## run everything, without a limit of time: both tiers with every Python, tests/http by ASGI, suites of others, drills, mutations
 	@$(MAKE) --no-print-directory test-pythons
+	@DOCGRAPH_TEST_ASGI=1 $(MAKE) --no-print-directory test ARGS=tests/http
 	@$(MAKE) --no-print-directory conformance drill drill-long drill-mutations
 
 conformance: $(VENV)/.dev ## run the suites of others that take long, also to install (Node with npm, Python 2.7)

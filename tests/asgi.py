@@ -59,6 +59,7 @@ def _configure(state: ProcessState) -> Config:
         access_log=False,
         proxy_headers=False,
         server_header=False,
+        ws_ping_interval=None,  # a client of a test answers when it reads, which may be late
     )
     config.load()
     return config

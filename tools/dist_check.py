@@ -236,6 +236,7 @@ def check_examples(programs: Path, place: Path) -> None:
             ask(f"{address}/{name}")
     with serving(programs, home / "agents", "serve", "--config=docgraph.yml") as (address, _):
         ask(f"{address}/ping")
+    run([str(programs / "docgraph"), "apps", "test", "desk"], home)
 
 
 def check_query(address: str, password: str, query: Path) -> None:

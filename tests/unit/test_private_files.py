@@ -13,6 +13,8 @@ PACKAGES = (ROOT / "src/docgraph", *sorted(ROOT.glob("*/src/docgraph_*")))
 FOR_PEOPLE = {
     "cli/apps/sources.py: mkdir",
     "cli/apps/sources.py: write_bytes",
+    "testing/app_client.py: mkdir",
+    "testing/app_client.py: write_bytes",
     "commands/infer.py: write_bytes",
     "cli/examples.py: copytree",
     "cli/examples.py: write_text",

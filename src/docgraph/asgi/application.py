@@ -111,6 +111,11 @@ class AsgiApplication:
         finally:
             self._loop = self._server = self.docgraph = None
 
+    def read_options(self) -> ConfigTree:
+        """Return the options of the file, the environment and the overrides."""
+        settings = _flatten(self._overrides)
+        return load_tree(ConfigSources(self._config, None, settings, settings_origin="overrides"))
+
     async def _start(self, stack: AsyncExitStack, opened: _Opened) -> None:
         prepared, started = opened.prepared, time.monotonic()
         settings = ServerSettings.from_sections(prepared.config.sections)
@@ -131,8 +136,7 @@ class AsgiApplication:
     @contextmanager
     def _open(self) -> Iterator[_Opened]:
         """Open what reads files and starts processes: it may block."""
-        settings = _flatten(self._overrides)
-        tree = load_tree(ConfigSources(self._config, None, settings, settings_origin="overrides"))
+        tree = self.read_options()
         with locating(tree), ExitStack() as stack:
             prepared = prepare(tree)
             require_allower(prepared)

@@ -137,6 +137,7 @@ class AsgiConnection:
         await self.output.close()
         if self._listener is not None and not self._listener.done():
             await cancel_until_over([self._listener])
+        self._call = self._socket = None  # what they refer to is freed now, not by the collector
 
     @property
     def is_writable(self) -> bool:

@@ -110,6 +110,9 @@ async def test_a_write_that_concerns_no_query_executes_none(service: Service) ->
         assert [run.outcome for run in runs if run.execution == "own"] == ["sent"]
 
 
+@pytest.mark.own_protocol(
+    "pauses the transport, and 64 KiB wait in front of that of an ASGI server"
+)
 async def test_a_slow_client_gets_the_newest_answer_alone(service: Service) -> None:
     notes = service.mongo[service.db]["notes"]
     async with (

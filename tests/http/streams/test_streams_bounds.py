@@ -116,6 +116,9 @@ async def count_parts(before: Counter[str]) -> Counter[str]:
     return Counter(known) - before
 
 
+@pytest.mark.own_protocol(
+    "pauses the transport, and 64 KiB wait in front of that of an ASGI server"
+)
 async def test_one_who_does_not_read_is_closed_and_the_others_miss_nothing(
     service: Service, by: str
 ) -> None:
@@ -157,7 +160,12 @@ FRAMES: dict[str, Event] = {
 }
 
 
-@pytest.mark.parametrize("kind", FRAMES)
+OF_THE_SERVER = pytest.mark.own_protocol("an ASGI server handles pings and fragments itself")
+
+
+@pytest.mark.parametrize(
+    "kind", ["message", *(pytest.param(kind, marks=OF_THE_SERVER) for kind in list(FRAMES)[1:])]
+)
 async def test_a_client_that_talks_too_much_is_closed(service: Service, kind: str) -> None:
     """W06: a hundred messages a minute, which nobody reads."""
     async with listen(service, PATH, ADA, by=WEBSOCKET) as client:

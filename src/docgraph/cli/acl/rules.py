@@ -16,7 +16,7 @@ from docgraph.access.rule_filters import find_row_filters
 from docgraph.access.sections import DbAclAuthorizer
 from docgraph.cli.adviser import find_adviser
 from docgraph.cli.apps.definitions import find_variables
-from docgraph.cli.apps.sources import UnreadableError, read_content
+from docgraph.cli.apps.sources import require_content
 from docgraph.cli.terminal import make_printable, notice
 from docgraph.codec.bson_types import ObjectId
 from docgraph.exchange import (
@@ -89,10 +89,7 @@ def compile_rules(documents: Sequence[Document], knowledge: Knowledge) -> list[R
 
 def load_rules(file: Path) -> list[Document]:
     """Load the rules of a JSON or YAML file: one, a list, or a list below `permissions`."""
-    try:
-        content = read_content(file)
-    except UnreadableError as error:
-        raise StartupError(f"{file}: {error}") from error
+    content = require_content(file)
     if isinstance(content, dict) and content.keys() == {_WRAPPER}:
         content = content[_WRAPPER]
     rules = content if isinstance(content, list) else [content]

@@ -207,6 +207,14 @@ def read_content(file: Path) -> Any:
         raise UnreadableError(str(error)) from None
 
 
+def require_content(file: Path) -> Any:
+    """Return the content of the file; raise `StartupError` with its name if it is unreadable."""
+    try:
+        return read_content(file)
+    except UnreadableError as error:
+        raise StartupError(f"{file}: {error}") from error
+
+
 def _describe(problems: Sequence[Any]) -> Iterator[str]:
     return (f"not valid YAML: {problem}" for problem in problems)
 
