@@ -109,7 +109,10 @@ class ShownPaths:
         visibility: Visibility,
         wanted: Iterable[tuple[str, str]],
     ) -> None:
-        """Inspect the fields; `wanted` are namespaces and properties, empty for all of them."""
+        """Inspect the fields; `wanted` are namespaces and properties, empty for all of them.
+
+        The name of a type is the namespace of its own documents, wherever they come from.
+        """
         self._schema = schema
         self._wanted: dict[str, set[FieldPath]] = defaultdict(set)
         for namespace, path in wanted:
@@ -148,7 +151,8 @@ class ShownPaths:
 
     def _walk(self) -> None:
         pending: list[tuple[GraphQLNamedType, _ShownSource, FieldPath, Needs]] = [
-            (self._schema.type_map["Query"], _ShownSource(""), (), frozenset())
+            (self._schema.type_map[name or "Query"], _ShownSource(name), (), frozenset())
+            for name in ("", *self._wanted.keys() & self._mappings.keys())
         ]
         while pending and self.is_complete:
             type_, source, prefix, needs = pending.pop()
@@ -173,6 +177,8 @@ class ShownPaths:
             place = (type_.name, name)
             needs = above | {place} if place in self._restricted else above
             if not isinstance(mapping, FieldMapping):
+                if source.namespace in self._mappings:
+                    continue  # others' documents
                 item = find_item_type(self._schema, type_.fields[name], mapping)
                 yield item, _find_source(place, mapping), (), needs
                 continue

@@ -1,0 +1,93 @@
+"""Origins: which stored properties the values in a pipeline come from, after stages renamed them.
+
+The shape of a value has the origins of its parts: `{"": {("db.people", "")}}` is a document of a
+collection, `{"doc.boss": {("db.people", "")}}` has one in it. A list has the shape of its items.
+What a stage overwrote may still be in a shape: that names too much, never too little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+Origin = tuple[str, str]  # a namespace and a path
+Shape = Mapping[str, frozenset[Origin]]
+
+WHOLE: Final = ""  # the path of a document itself
+SOMEWHERE: Final = "*"  # the path of a value whose origin in a document is not known
+NO_ORIGIN: Final[Shape] = {}
+
+_MAX_PARTS: Final = 64  # of a shape; each `$set` of `$$ROOT` doubles their number
+
+
+class Scope(NamedTuple):
+    """What an expression can read: the current document, and variables."""
+
+    root: Shape
+    variables: Mapping[str, Shape] = {}
+
+    def bind(self, variables: Mapping[str, Shape]) -> Scope:
+        """Return the scope with more variables."""
+        return self._replace(variables={**self.variables, **variables})
+
+    def find_value(self, text: str) -> Shape | None:
+        """Return the shape of `$path` or `$$variable.path`; None for another text."""
+        if text[:1] != "$" or text in ("$", "$$"):
+            return None
+        current = self.variables.get("CURRENT", self.root)
+        if text[:2] != "$$":
+            return enter_path(current, text[1:])
+        name, _, path = text[2:].partition(".")
+        start = {"CURRENT": current, "ROOT": self.root}.get(name)
+        return enter_path(self.variables.get(name, NO_ORIGIN) if start is None else start, path)
+
+
+def shape_documents(*namespaces: str) -> Shape:
+    """Return the shape of documents of these namespaces."""
+    return {"": frozenset((namespace, WHOLE) for namespace in namespaces)}
+
+
+def enter_path(shape: Shape, path: str) -> Shape:
+    """Return the shape of a part of a value."""
+    steps = [step for step in path.split(".") if step and not step.isdigit()]
+    if not steps:
+        return shape
+    origins = {
+        (namespace, _extend(prefix, steps[length:]))
+        for length in range(len(steps) + 1)
+        for namespace, prefix in shape.get(".".join(steps[:length]), ())
+    }
+    below = f"{'.'.join(steps)}."
+    parts = {name.removeprefix(below): one for name, one in shape.items() if name.startswith(below)}
+    return {"": frozenset(origins), **parts} if origins or parts else NO_ORIGIN
+
+
+def _extend(path: str, steps: list[str]) -> str:
+    return SOMEWHERE if path == SOMEWHERE else ".".join([path, *steps] if path else steps)
+
+
+def put_part(shape: Shape, path: str, value: Shape, *, is_kept: bool = False) -> Shape:
+    """Return the shape after an assignment; `is_kept`: the old value is still a part of it."""
+    steps = ".".join(step for step in path.split(".") if not step.isdigit())
+    kept = {
+        name: one
+        for name, one in shape.items()
+        if is_kept or not f"{name}.".startswith(f"{steps}.")
+    }
+    return merge_shapes(kept, {f"{steps}.{name}".rstrip("."): one for name, one in value.items()})
+
+
+def merge_shapes(*shapes: Shape) -> Shape:
+    """Return the shape of a value that may be any of these."""
+    merged: dict[str, frozenset[Origin]] = {}
+    for shape in shapes:
+        for name, origins in shape.items():
+            merged[name] = merged.get(name, frozenset()) | origins
+    return merged if len(merged) <= _MAX_PARTS else flatten_shape(merged)
+
+
+def flatten_shape(*shapes: Shape) -> Shape:
+    """Return the shape of a value that depends on all of these, somehow."""
+    origins = {origin for shape in shapes for part in shape.values() for origin in part}
+    named = frozenset((namespace, path or SOMEWHERE) for namespace, path in origins)
+    return {"": named} if named else NO_ORIGIN
