@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ Document = dict[str, Any]
 class Distorter:
     """Passes everything on; `batches` are the first batches of the reads since the last `begin`.
 
-    The batch with the number `place` becomes what `change` makes of it.
+    The batch with the number `place` is replaced.
     """
 
     def __init__(self, uri: str) -> None:
@@ -29,10 +29,10 @@ class Distorter:
         self.port = 0
         self.begin()
 
-    def begin(self, place: int = -1, change: Callable[[list[Any]], Any] = list) -> None:
+    def begin(self, place: int = -1, changed: Any = None) -> None:
         """Forget the batches so far."""
         self.batches: list[list[Document]] = []
-        self._place, self._change = place, change
+        self._place, self._changed = place, changed
 
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[Distorter]:
@@ -86,7 +86,7 @@ class Distorter:
         self.batches.append(cursor["firstBatch"])
         if place != self._place:
             return reply
-        return {**reply, "cursor": {**cursor, "firstBatch": self._change(cursor["firstBatch"])}}
+        return {**reply, "cursor": {**cursor, "firstBatch": self._changed}}
 
 
 async def _read_message(reader: asyncio.StreamReader) -> bytes:

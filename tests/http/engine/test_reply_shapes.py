@@ -212,7 +212,7 @@ async def test_no_result_of_a_command_is_a_fault_of_ours(  # noqa: PLR0917 - fix
     assert seen
     for place, batch in enumerate(seen):
         for changed in list_distorted(batch):
-            distorter.begin(place, lambda _, changed=changed: changed)
+            distorter.begin(place, changed)
             with suppress(DocgraphError):
                 result = await run()
                 assert "internal-error" not in {error.code for error in result.errors}

@@ -206,7 +206,9 @@ async def find_keys(
     keyset = Keyset(None, {SORT_KEY: build_key(order)})
     documents = await run.find_positions(fetch, ids, dict(order), keyset)
     with reading_reply():
-        keys = {freeze(document["_id"]): read_key(document[SORT_KEY]) for document in documents}
+        keys: dict[Any, SortKey] = {
+            freeze(document["_id"]): read_key(document[SORT_KEY]) for document in documents
+        }
         if any(len(key) != len(order) for key in keys.values()):
             raise ValueError("a sort key has another length than the order")
     return keys
