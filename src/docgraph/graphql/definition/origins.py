@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-Origin = tuple[str, str]  # a namespace and a path
-Shape = Mapping[str, frozenset[Origin]]
+StoredPath = tuple[str, str]  # a namespace and a path
+Shape = Mapping[str, frozenset[StoredPath]]
 
 WHOLE: Final = ""  # the path of a document itself
 SOMEWHERE: Final = "*"  # the path of a value whose origin in a document is not known
@@ -20,13 +20,13 @@ NO_ORIGIN: Final[Shape] = {}
 _MAX_PARTS: Final = 64  # of a shape; each `$set` of `$$ROOT` doubles their number
 
 
-class Scope(NamedTuple):
+class StageScope(NamedTuple):
     """What an expression can read: the current document, and variables."""
 
     root: Shape
     variables: Mapping[str, Shape] = {}
 
-    def bind(self, variables: Mapping[str, Shape]) -> Scope:
+    def bind(self, variables: Mapping[str, Shape]) -> StageScope:
         """Return the scope with more variables."""
         return self._replace(variables={**self.variables, **variables})
 
@@ -79,7 +79,7 @@ def put_part(shape: Shape, path: str, value: Shape, *, is_kept: bool = False) ->
 
 def merge_shapes(*shapes: Shape) -> Shape:
     """Return the shape of a value that may be any of these."""
-    merged: dict[str, frozenset[Origin]] = {}
+    merged: dict[str, frozenset[StoredPath]] = {}
     for shape in shapes:
         for name, origins in shape.items():
             merged[name] = merged.get(name, frozenset()) | origins

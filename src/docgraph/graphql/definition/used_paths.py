@@ -13,8 +13,8 @@ from docgraph.graphql.definition.group_visibility import KEEPING_DOCUMENTS, name
 from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
 from docgraph.graphql.definition.origins import (
     NO_ORIGIN,
-    Scope,
     Shape,
+    StageScope,
     enter_path,
     flatten_shape,
     merge_shapes,
@@ -41,7 +41,7 @@ _KEYS: Final = frozenset({"_id", "groupBy", "partitionBy"})
 
 def read_used_paths(place: Coordinates, mapping: Any) -> Iterator[UsedPath]:
     """Yield the properties that the mapping of a field uses, those of its parents too."""
-    documents = Scope(shape_documents(namespace_of(mapping.db, mapping.collection)))
+    documents = StageScope(shape_documents(namespace_of(mapping.db, mapping.collection)))
     if isinstance(mapping, QueryMapping | GroupMapping):
         reader = ValueReader("find")
         reader.read_filter(mapping.find.source, documents)
@@ -71,7 +71,7 @@ class StageReader(ValueReader):
         self._db = db
         self._results = results
 
-    def read_stages(self, stages: Any, scope: Scope, key: str = "") -> Shape:
+    def read_stages(self, stages: Any, scope: StageScope, key: str = "") -> Shape:
         """Note the properties that stages read; return the shape of what they return."""
         for number, stage in enumerate(stages if isinstance(stages, list) else [stages]):
             if not isinstance(stage, Mapping) or len(stage) != 1:
@@ -89,7 +89,7 @@ class StageReader(ValueReader):
             scope = scope._replace(root=root)
         return scope.root
 
-    def _read_stage(self, name: str, body: Any, scope: Scope) -> Shape:
+    def _read_stage(self, name: str, body: Any, scope: StageScope) -> Shape:
         """Note the properties that a stage reads; return the shape of what it returns."""
         root, named = scope.root, _as_object(body)
         if name == "$match":
@@ -107,7 +107,7 @@ class StageReader(ValueReader):
             return root
         return merge_shapes(shape_documents(self._results), root)
 
-    def _read_more(self, name: str, body: Any, scope: Scope) -> Shape:
+    def _read_more(self, name: str, body: Any, scope: StageScope) -> Shape:
         """Read a stage with pipelines of its own, or documents of another collection."""
         if name == "$facet":
             root = NO_ORIGIN
@@ -126,25 +126,27 @@ class StageReader(ValueReader):
             return merge_shapes(scope.root, other)
         return put_part(scope.root, str(named.get("as")), other)
 
-    def _read_nested(self, stages: Any, scope: Scope, db: str) -> Shape:
+    def _read_nested(self, stages: Any, scope: StageScope, db: str) -> Shape:
         before = self._db, self._results
         self._db, self._results = db, f"{self._results}/{self.key}"
         shape = self.read_stages(stages, scope, self.key)
         self._db, self._results = before
         return shape
 
-    def _read_join(self, body: Mapping[str, Any], scope: Scope, other: Shape) -> dict[str, Shape]:
+    def _read_join(
+        self, body: Mapping[str, Any], scope: StageScope, other: Shape
+    ) -> dict[str, Shape]:
         """Note what `$lookup` and `$graphLookup` compare; return the variables of the first."""
         if isinstance(local := body.get("localField"), str):
-            self.note_all(enter_path(scope.root, local))
-        self.note_documents(self.read_expression(body.get("startWith"), scope))
+            self.record_all(enter_path(scope.root, local))
+        self.record_documents(self.read_expression(body.get("startWith"), scope))
         for key in ("foreignField", "connectFromField", "connectToField"):
             if isinstance(path := body.get(key), str):
-                self.note_all(enter_path(other, path))
-        self.read_filter(body.get("restrictSearchWithMatch"), Scope(other))
+                self.record_all(enter_path(other, path))
+        self.read_filter(body.get("restrictSearchWithMatch"), StageScope(other))
         return self.read_variables(body.get("let"), scope)
 
-    def _read_computing(self, name: str, body: Any, scope: Scope) -> Shape:
+    def _read_computing(self, name: str, body: Any, scope: StageScope) -> Shape:
         root, named = scope.root, _as_object(body)
         if name in _COPYING:
             fields = {key: one for key, one in named.items() if one != f"${key}"}
@@ -160,30 +162,30 @@ class StageReader(ValueReader):
             return root
         value = self.read_expression(body, scope)
         if name == "$redact" and "$$DESCEND" in walk(body):  # each path is read at every level
-            self.note_documents(root)
+            self.record_documents(root)
         if name == "$replaceRoot":
             return enter_path(value, "newRoot")
         return root if name in KEEPING_DOCUMENTS else value
 
-    def _put_fields(self, root: Shape, fields: Mapping[str, Any], scope: Scope) -> Shape:
+    def _put_fields(self, root: Shape, fields: Mapping[str, Any], scope: StageScope) -> Shape:
         """Return the shape of documents with these computed fields."""
         for key, value in fields.items():
             if isinstance(value, int | float):
                 continue  # a constant, or a property that is only included or left out
             shape = self.read_expression(value, scope)
             if key in _KEYS:
-                self.note_documents(shape)
+                self.record_documents(shape)
             is_kept = isinstance(value, Mapping) and not any(name[:1] == "$" for name in value)
             root = put_part(root, "_id" if key == "groupBy" else key, shape, is_kept=is_kept)
         return root
 
-    def _read_windows(self, named: Mapping[str, Any], scope: Scope) -> Shape:
+    def _read_windows(self, named: Mapping[str, Any], scope: StageScope) -> Shape:
         """Read `$setWindowFields`, `$fill` or `$densify`; the last two name properties, too."""
         root = scope.root
         for name in walk([named.get("field"), named.get("partitionByFields")]):
             if isinstance(name, str):
-                self.note_all(enter_path(root, name))
-        self.note_documents(self.read_expression(named.get("partitionBy"), scope))
+                self.record_all(enter_path(root, name))
+        self.record_documents(self.read_expression(named.get("partitionBy"), scope))
         if "sortBy" in named:
             self.read_sort(named["sortBy"], root)
         for key, output in _as_object(named.get("output")).items():
@@ -193,15 +195,15 @@ class StageReader(ValueReader):
             root = put_part(root, key, shape, is_kept="value" in parts)
         return root
 
-    def _read_search(self, name: str, body: Mapping[str, Any], scope: Scope) -> None:
+    def _read_search(self, name: str, body: Mapping[str, Any], scope: StageScope) -> None:
         """Read a search by an index, which may contain any property."""
         root, key = scope.root, body.get("key")
         if name == "$geoNear":
             self.read_filter(body.get("query"), scope)
             self.read_expression(body.get("near"), scope)
-            self.note_all(enter_path(root, key) if isinstance(key, str) else flatten_shape(root))
+            self.record_all(enter_path(root, key) if isinstance(key, str) else flatten_shape(root))
             return
-        self.note([("", TEXT)])
+        self.record([("", TEXT)])
         self.read_filter(body.get("filter"), scope)
         self.read_sort(body.get("sort", {}), root)
         for part in walk(body):
@@ -209,9 +211,9 @@ class StageReader(ValueReader):
                 continue
             paths = [one for one in walk(part.get("path")) if isinstance(one, str)]
             for path in paths:
-                self.note_all(enter_path(root, path))
+                self.record_all(enter_path(root, path))
             if "queryString" in part or isinstance(part.get("wildcard"), str):
-                self.note_documents(root)  # they name properties in a language of their own
+                self.record_documents(root)  # they name properties in a language of their own
 
 
 def _as_object(value: Any) -> Mapping[str, Any]:

@@ -13,9 +13,9 @@ from docgraph.graphql.definition.origins import (
     NO_ORIGIN,
     SOMEWHERE,
     WHOLE,
-    Origin,
-    Scope,
     Shape,
+    StageScope,
+    StoredPath,
     enter_path,
     flatten_shape,
     merge_shapes,
@@ -82,21 +82,21 @@ class ValueReader:
         yield
         self._given = before
 
-    def note(self, origins: Iterable[Origin], *, is_shallow: bool = False) -> None:
+    def record(self, origins: Iterable[StoredPath], *, is_shallow: bool = False) -> None:
         """Add a use of each of these properties."""
         for namespace, path in sorted(origins):
             self.uses[UsedPath(self.key, namespace, path, self._given, is_shallow)] = None
 
-    def note_all(self, shape: Shape) -> None:
+    def record_all(self, shape: Shape) -> None:
         """Add a use of a value and of everything in it."""
         for origins in shape.values():
-            self.note(origins)
+            self.record(origins)
 
-    def note_documents(self, shape: Shape) -> None:
+    def record_documents(self, shape: Shape) -> None:
         """Add a use of the whole documents in a value, for an operator that may compare them."""
-        self.note(one for one in flatten_shape(shape).get("", ()) if one[1] == SOMEWHERE)
+        self.record(one for one in flatten_shape(shape).get("", ()) if one[1] == SOMEWHERE)
 
-    def read_filter(self, source: Any, root: Scope, prefix: str = "") -> None:
+    def read_filter(self, source: Any, root: StageScope, prefix: str = "") -> None:
         """Note the properties that a filter compares."""
         for one in source if isinstance(source, list) else ():
             self.read_filter(one, root, prefix)
@@ -113,19 +113,19 @@ class ValueReader:
                 with self.giving(find_arguments({key: condition})):
                     self._read_clause(key, condition, root, prefix)
 
-    def _read_clause(self, key: str, condition: Any, root: Scope, prefix: str) -> None:
-        """Note the properties of an operator that stands for a filter."""
+    def _read_clause(self, key: str, condition: Any, root: StageScope, prefix: str) -> None:
+        """Note the properties of an operator in place of a property."""
         if key == "$expr":
             self.read_expression(condition, root)
         elif key == "$arg":
-            self.note_all(enter_path(root.root, prefix))
+            self.record_all(enter_path(root.root, prefix))
         elif key == TEXT:
-            self.note([("", TEXT)])
+            self.record([("", TEXT)])
         elif key == "$jsonSchema":
             for name in _find_named(condition):
-                self.note_all(enter_path(root.root, name))
+                self.record_all(enter_path(root.root, name))
 
-    def _read_condition(self, path: str, condition: Any, root: Scope) -> None:
+    def _read_condition(self, path: str, condition: Any, root: StageScope) -> None:
         inner = condition.get("$elemMatch") if isinstance(condition, Mapping) else None
         if isinstance(inner, Mapping) and any(key[:1] != "$" for key in inner):
             self.read_filter(inner, root, f"{path}.")
@@ -133,22 +133,22 @@ class ValueReader:
         value = enter_path(root.root, path)
         given = find_arguments(condition)
         with self.giving(given):
-            self.note(one for one in value.get("", ()) if one[1] != WHOLE)
+            self.record(one for one in value.get("", ()) if one[1] != WHOLE)
             if given.names or _holds_document(condition):  # others only ask if there is a document
-                self.note_all(value)
+                self.record_all(value)
 
     def read_sort(self, source: Any, shape: Shape) -> None:
         """Note the properties of an order; a direction alone orders by the values themselves."""
         if not isinstance(source, Mapping) or "$arg" in source:
             with self.giving(find_arguments(source, is_sort=True)):
-                self.note_all(shape)
+                self.record_all(shape)
             return
         for path, direction in source.items():
             if path[:1] != "$":
                 with self.giving(find_arguments(direction, is_sort=True)):
-                    self.note_all(enter_path(shape, path))
+                    self.record_all(enter_path(shape, path))
 
-    def read_expression(self, value: Any, scope: Scope, *, is_shallow: bool = False) -> Shape:
+    def read_expression(self, value: Any, scope: StageScope, *, is_shallow: bool = False) -> Shape:
         """Note the properties that an expression reads; return what its value comes from.
 
         A whole document is not read until something in it is, or it is compared.
@@ -157,7 +157,7 @@ class ValueReader:
             shape = scope.find_value(value) or NO_ORIGIN
             origins = shape.get("", frozenset())
             if not any(path == WHOLE for _, path in origins):
-                self.note(origins, is_shallow=is_shallow)
+                self.record(origins, is_shallow=is_shallow)
             return shape
         if isinstance(value, list):
             items = (self.read_expression(item, scope, is_shallow=is_shallow) for item in value)
@@ -172,7 +172,7 @@ class ValueReader:
         ]
         return merge_shapes(*shapes)
 
-    def _read_operator(self, name: str, body: Any, scope: Scope) -> Shape:
+    def _read_operator(self, name: str, body: Any, scope: StageScope) -> Shape:
         if name in _UNREAD:
             return NO_ORIGIN
         if name in _SHALLOW:
@@ -193,15 +193,15 @@ class ValueReader:
             self.read_sort(named["sortBy"], shape if name == "$sortArray" else scope.root)
         if name in _PASSING:
             return shape
-        self.note_documents(shape)
+        self.record_documents(shape)
         return flatten_shape(shape)
 
-    def read_variables(self, variables: Any, scope: Scope) -> dict[str, Shape]:
+    def read_variables(self, variables: Any, scope: StageScope) -> dict[str, Shape]:
         """Note what the variables of `$let` or `$lookup` are computed from; return their shapes."""
         named = variables if isinstance(variables, Mapping) else {}
         return {name: self.read_expression(value, scope) for name, value in named.items()}
 
-    def _read_loop(self, name: str, body: Mapping[str, Any], scope: Scope) -> Shape:
+    def _read_loop(self, name: str, body: Mapping[str, Any], scope: StageScope) -> Shape:
         items = self.read_expression(body.get("input"), scope)
         item = str(body.get("as", "this"))
         if name == "$map":
@@ -213,11 +213,11 @@ class ValueReader:
         inner = scope.bind({"this": items, "value": value})
         result = self.read_expression(body.get("in"), inner)
         if not result.keys() <= value.keys():  # the next round reads parts that this one adds
-            self.note_documents(result)
+            self.record_documents(result)
             return merge_shapes(value, result, flatten_shape(result))
         return merge_shapes(value, result)
 
-    def _read_field(self, name: str, body: Any, scope: Scope) -> Shape:
+    def _read_field(self, name: str, body: Any, scope: StageScope) -> Shape:
         """Read an operator that names a property without a `$`."""
         named = body if isinstance(body, Mapping) and "field" in body else {"field": body}
         field = named["field"]
