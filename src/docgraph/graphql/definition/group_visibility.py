@@ -31,6 +31,7 @@ from docgraph.graphql.definition.mapping import (
     Mappings,
     QueryMapping,
 )
+from docgraph.graphql.definition.origins import SOMEWHERE, WHOLE
 from docgraph.graphql.definition.visibility import Coordinates, Visibility, read_visibility
 from docgraph.store.names import namespace_of
 from docgraph.variables import GRAPHQL, flatten_stages
@@ -199,7 +200,7 @@ class ShownPaths:
 
 
 def _split(path: str) -> FieldPath:
-    return tuple(path.split(".")) if path else ()
+    return tuple(path.split(".")) if path not in (WHOLE, SOMEWHERE) else ()
 
 
 def name_results(place: Coordinates, mapping: Any) -> str:

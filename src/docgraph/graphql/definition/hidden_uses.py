@@ -98,7 +98,7 @@ def find_hidden_uses(
         for place in [(type_name, name)]
         for use in read_used_paths(place, mapping)
     ]
-    wanted = [(use.namespace, use.stored_path) for _, use in uses if use.path != TEXT]
+    wanted = [(use.namespace, use.path) for _, use in uses if use.path != TEXT]
     shown = ShownPaths(schema, mappings, visibility, wanted)
     finder = _NeedsFinder(schema, mappings, visibility, shown)
     found = (finder.complete(place, use) for place, use in uses)
@@ -166,7 +166,7 @@ class _NeedsFinder:
             restricted = self._visibility.roles
             return frozenset(one for one in self._items.list_texts(item) if one in restricted)
         with_parts = not use.is_shallow
-        return self._shown.find_needs(use.namespace, use.stored_path, with_parts=with_parts)
+        return self._shown.find_needs(use.namespace, use.path, with_parts=with_parts)
 
     def _find_gates(self, part: SchemaPart, field: Any, name: str) -> Iterator[SchemaPart]:
         """Yield the argument and the input fields that a name goes through and that can be absent.

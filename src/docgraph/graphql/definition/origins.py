@@ -8,7 +8,7 @@ What a stage overwrote may still be in a shape: that names too much, never too l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 StoredPath = tuple[str, str]  # a namespace and a path
 Shape = Mapping[str, frozenset[StoredPath]]
@@ -16,30 +16,21 @@ Shape = Mapping[str, frozenset[StoredPath]]
 WHOLE: Final = ""  # the path of a document itself
 SOMEWHERE: Final = "*"  # the path of a value whose origin in a document is not known
 NO_ORIGIN: Final[Shape] = {}
+Variables = Mapping[str, Shape]  # of expressions, the current document among them
+NO_VARIABLES: Final[Variables] = {}
 
 _MAX_PARTS: Final = 64  # of a shape; each `$set` of `$$ROOT` doubles their number
 
 
-class StageScope(NamedTuple):
-    """What an expression can read: the current document, and variables."""
+def set_document(document: Shape, variables: Variables = NO_VARIABLES) -> Variables:
+    """Return the variables with this document as the current one."""
+    return {**variables, "ROOT": document, "CURRENT": document}
 
-    root: Shape
-    variables: Mapping[str, Shape] = {}
 
-    def bind(self, variables: Mapping[str, Shape]) -> StageScope:
-        """Return the scope with more variables."""
-        return self._replace(variables={**self.variables, **variables})
-
-    def find_value(self, text: str) -> Shape | None:
-        """Return the shape of `$path` or `$$variable.path`; None for another text."""
-        if text[:1] != "$" or text in ("$", "$$"):
-            return None
-        current = self.variables.get("CURRENT", self.root)
-        if text[:2] != "$$":
-            return enter_path(current, text[1:])
-        name, _, path = text[2:].partition(".")
-        start = {"CURRENT": current, "ROOT": self.root}.get(name)
-        return enter_path(self.variables.get(name, NO_ORIGIN) if start is None else start, path)
+def find_value(text: str, variables: Variables) -> Shape:
+    """Return the shape of `$path` or `$$variable.path`."""
+    name, _, path = text[2:].partition(".") if text[:2] == "$$" else ("CURRENT", "", text[1:])
+    return enter_path(variables.get(name, NO_ORIGIN), path) if text[:1] == "$" else NO_ORIGIN
 
 
 def shape_documents(*namespaces: str) -> Shape:
@@ -66,14 +57,10 @@ def _extend(path: str, steps: list[str]) -> str:
     return SOMEWHERE if path == SOMEWHERE else ".".join([path, *steps] if path else steps)
 
 
-def put_part(shape: Shape, path: str, value: Shape, *, is_kept: bool = False) -> Shape:
-    """Return the shape after an assignment; `is_kept`: the old value is still a part of it."""
+def put_part(shape: Shape, path: str, value: Shape) -> Shape:
+    """Return the shape after an assignment."""
     steps = ".".join(step for step in path.split(".") if not step.isdigit())
-    kept = {
-        name: one
-        for name, one in shape.items()
-        if is_kept or not f"{name}.".startswith(f"{steps}.")
-    }
+    kept = {name: one for name, one in shape.items() if not f"{name}.".startswith(f"{steps}.")}
     return merge_shapes(kept, {f"{steps}.{name}".rstrip("."): one for name, one in value.items()})
 
 

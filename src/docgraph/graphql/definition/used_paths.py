@@ -14,11 +14,12 @@ from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping
 from docgraph.graphql.definition.origins import (
     NO_ORIGIN,
     Shape,
-    StageScope,
+    Variables,
     enter_path,
     flatten_shape,
     merge_shapes,
     put_part,
+    set_document,
     shape_documents,
 )
 from docgraph.graphql.definition.used_values import (
@@ -36,22 +37,22 @@ _COPYING: Final = frozenset({"$project", "$set", "$addFields"})
 _JOINS: Final = frozenset({"$lookup", "$graphLookup"})
 _SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
 _GROUPS: Final = frozenset({"$group", "$bucket", "$bucketAuto", "$sortByCount"})
+_OPTIONS: Final = frozenset({"window", "method"})
 _KEYS: Final = frozenset({"_id", "groupBy", "partitionBy"})
 
 
 def read_used_paths(place: Coordinates, mapping: Any) -> Iterator[UsedPath]:
     """Yield the properties that the mapping of a field uses, those of its parents too."""
-    documents = StageScope(shape_documents(namespace_of(mapping.db, mapping.collection)))
+    namespace = namespace_of(mapping.db, mapping.collection)
+    documents = set_document(shape := shape_documents(namespace))
     if isinstance(mapping, QueryMapping | GroupMapping):
         reader = ValueReader("find")
         reader.read_filter(mapping.find.source, documents)
         reader.key = "sort"
-        sort: Any = {} if mapping.sort is None else mapping.sort.source
-        if isinstance(mapping, GroupMapping) and "$arg" not in sort:
-            # keys follow their fields, totals are fixed
-            totals = {name: one.path for name, one in mapping.results.items() if one.path}
-            sort = {totals[name]: one for name, one in sort.items() if name in totals}
-        reader.read_sort(sort, documents.root)
+        if isinstance(mapping, GroupMapping):  # keys follow their fields, totals are fixed
+            totals = {n: one for n, one in mapping.results.items() if one.operator != "by"}
+            shape = {n: frozenset({(namespace, one.path)}) for n, one in totals.items() if one.path}
+        reader.read_sort({} if mapping.sort is None else mapping.sort.source, shape)
         yield from reader.uses
     elif isinstance(mapping, AggregationMapping):
         stages = StageReader(mapping.db, name_results(place, mapping))
@@ -71,7 +72,7 @@ class StageReader(ValueReader):
         self._db = db
         self._results = results
 
-    def read_stages(self, stages: Any, scope: StageScope, key: str = "") -> Shape:
+    def read_stages(self, stages: Any, variables: Variables, key: str = "") -> Shape:
         """Note the properties that stages read; return the shape of what they return."""
         for number, stage in enumerate(stages if isinstance(stages, list) else [stages]):
             if not isinstance(stage, Mapping) or len(stage) != 1:
@@ -79,132 +80,130 @@ class StageReader(ValueReader):
             ((name, body),) = stage.items()
             self.key = key or f"stages[{number}]"
             if name == "$ifarg":
-                shapes = [scope.root]
+                shapes = [variables["ROOT"]]
                 for given, branch in read_branches(body):
                     with self.giving(given):
-                        shapes.append(self.read_stages(branch, scope, self.key))
+                        shapes.append(self.read_stages(branch, variables, self.key))
                 root = merge_shapes(*shapes)
             else:
-                root = self._read_stage(name, body, scope)
-            scope = scope._replace(root=root)
-        return scope.root
+                root = self._read_stage(name, body, variables)
+            variables = set_document(root, variables)
+        return variables["ROOT"]
 
-    def _read_stage(self, name: str, body: Any, scope: StageScope) -> Shape:
+    def _read_stage(self, name: str, body: Any, variables: Variables) -> Shape:
         """Note the properties that a stage reads; return the shape of what it returns."""
-        root, named = scope.root, _as_object(body)
+        root, named = variables["ROOT"], _as_object(body)
         if name == "$match":
-            self.read_filter(body, scope)
+            self.read_filter(body, variables)
         elif name == "$sort":
             self.read_sort(body, root)
         elif name == "$unwind":
-            self.read_expression(named.get("path", body), scope, is_shallow=True)
+            self.read_expression(named.get("path", body), variables, is_shallow=True)
         elif name in ("$facet", "$unionWith", *_JOINS):
-            root = self._read_more(name, body, scope)
+            root = self._read_more(name, body, variables)
         else:
             with self.giving(find_arguments(body)):
-                root = self._read_computing(name, body, scope)
+                root = self._read_computing(name, body, variables)
         if name in KEEPING_DOCUMENTS:
             return root
         return merge_shapes(shape_documents(self._results), root)
 
-    def _read_more(self, name: str, body: Any, scope: StageScope) -> Shape:
+    def _read_more(self, name: str, body: Any, variables: Variables) -> Shape:
         """Read a stage with pipelines of its own, or documents of another collection."""
         if name == "$facet":
             root = NO_ORIGIN
             for facet, nested in nested_pipelines(name, body):
-                root = put_part(root, facet, self._read_nested(nested, scope, self._db))
+                root = put_part(root, facet, self._read_nested(nested, variables, self._db))
             return root
         reference, named = find_reference(name, body, self._db), _as_object(body)
         other = NO_ORIGIN if reference is None else shape_documents(namespace_of(*reference.place))
-        inner = scope._replace(root=other)
+        inner = set_document(other, variables)
         if name in _JOINS:
             with self.giving(find_arguments({**named, "pipeline": None})):
-                inner = inner.bind(self._read_join(named, scope, other))
+                inner = {**inner, **self._read_join(named, variables, other)}
         for _, nested in nested_pipelines(name, body):
             other = self._read_nested(nested, inner, reference.db if reference else self._db)
         if name == "$unionWith":
-            return merge_shapes(scope.root, other)
-        return put_part(scope.root, str(named.get("as")), other)
+            return merge_shapes(variables["ROOT"], other)
+        return put_part(variables["ROOT"], str(named.get("as")), other)
 
-    def _read_nested(self, stages: Any, scope: StageScope, db: str) -> Shape:
+    def _read_nested(self, stages: Any, variables: Variables, db: str) -> Shape:
         before = self._db, self._results
         self._db, self._results = db, f"{self._results}/{self.key}"
-        shape = self.read_stages(stages, scope, self.key)
+        shape = self.read_stages(stages, variables, self.key)
         self._db, self._results = before
         return shape
 
-    def _read_join(
-        self, body: Mapping[str, Any], scope: StageScope, other: Shape
-    ) -> dict[str, Shape]:
+    def _read_join(self, body: Mapping[str, Any], variables: Variables, other: Shape) -> Variables:
         """Note what `$lookup` and `$graphLookup` compare; return the variables of the first."""
         if isinstance(local := body.get("localField"), str):
-            self.record_all(enter_path(scope.root, local))
-        self.record_documents(self.read_expression(body.get("startWith"), scope))
+            self.record_all(enter_path(variables["ROOT"], local))
+        self.record_documents(self.read_expression(body.get("startWith"), variables))
         for key in ("foreignField", "connectFromField", "connectToField"):
             if isinstance(path := body.get(key), str):
                 self.record_all(enter_path(other, path))
-        self.read_filter(body.get("restrictSearchWithMatch"), StageScope(other))
-        return self.read_variables(body.get("let"), scope)
+        self.read_filter(body.get("restrictSearchWithMatch"), set_document(other))
+        return self.read_variables(body.get("let"), variables)
 
-    def _read_computing(self, name: str, body: Any, scope: StageScope) -> Shape:
-        root, named = scope.root, _as_object(body)
+    def _read_computing(self, name: str, body: Any, variables: Variables) -> Shape:
+        root, named = variables["ROOT"], _as_object(body)
         if name in _COPYING:
             fields = {key: one for key, one in named.items() if one != f"${key}"}
-            return self._put_fields(root, fields, scope)
+            return self._put_fields(root, fields, variables)
         if name in _GROUPS:
             fields = {"_id": body, **named} if name == "$sortByCount" else dict(named)
             outputs = _as_object(fields.pop("output", None))
-            return self._put_fields(NO_ORIGIN, {**fields, **outputs}, scope)
+            return self._put_fields(NO_ORIGIN, {**fields, **outputs}, variables)
         if name in ("$setWindowFields", "$fill", "$densify"):
-            return self._read_windows(named, scope)
+            return self._read_windows(named, variables)
         if name in _SEARCHES or name == "$geoNear":
-            self._read_search(name, named, scope)
+            self._read_search(name, named, variables)
             return root
-        value = self.read_expression(body, scope)
+        value = self.read_expression(body, variables)
         if name == "$redact" and "$$DESCEND" in walk(body):  # each path is read at every level
             self.record_documents(root)
         if name == "$replaceRoot":
             return enter_path(value, "newRoot")
         return root if name in KEEPING_DOCUMENTS else value
 
-    def _put_fields(self, root: Shape, fields: Mapping[str, Any], scope: StageScope) -> Shape:
+    def _put_fields(self, root: Shape, fields: Mapping[str, Any], variables: Variables) -> Shape:
         """Return the shape of documents with these computed fields."""
         for key, value in fields.items():
             if isinstance(value, int | float):
                 continue  # a constant, or a property that is only included or left out
-            shape = self.read_expression(value, scope)
+            shape = self.read_expression(value, variables)
             if key in _KEYS:
                 self.record_documents(shape)
-            is_kept = isinstance(value, Mapping) and not any(name[:1] == "$" for name in value)
-            root = put_part(root, "_id" if key == "groupBy" else key, shape, is_kept=is_kept)
+            changed = put_part(root, "_id" if key == "groupBy" else key, shape)
+            is_merged = isinstance(value, Mapping) and not any(name[:1] == "$" for name in value)
+            root = merge_shapes(root, changed) if is_merged else changed
         return root
 
-    def _read_windows(self, named: Mapping[str, Any], scope: StageScope) -> Shape:
+    def _read_windows(self, named: Mapping[str, Any], variables: Variables) -> Shape:
         """Read `$setWindowFields`, `$fill` or `$densify`; the last two name properties, too."""
-        root = scope.root
+        root = variables["ROOT"]
         for name in walk([named.get("field"), named.get("partitionByFields")]):
             if isinstance(name, str):
                 self.record_all(enter_path(root, name))
-        self.record_documents(self.read_expression(named.get("partitionBy"), scope))
+        self.record_documents(self.read_expression(named.get("partitionBy"), variables))
         if "sortBy" in named:
             self.read_sort(named["sortBy"], root)
+        outputs = {}
         for key, output in _as_object(named.get("output")).items():
-            spec = _as_object(output).items()
-            parts = {name: one for name, one in spec if name not in ("window", "method")}
-            shape = self.read_expression(parts.get("value", parts), scope)
-            root = put_part(root, key, shape, is_kept="value" in parts)
-        return root
+            parts = {n: one for n, one in _as_object(output).items() if n not in _OPTIONS}
+            outputs[key] = parts.get("value", parts)
+        return merge_shapes(root, self._put_fields(root, outputs, variables))
 
-    def _read_search(self, name: str, body: Mapping[str, Any], scope: StageScope) -> None:
+    def _read_search(self, name: str, body: Mapping[str, Any], variables: Variables) -> None:
         """Read a search by an index, which may contain any property."""
-        root, key = scope.root, body.get("key")
+        root, key = variables["ROOT"], body.get("key")
         if name == "$geoNear":
-            self.read_filter(body.get("query"), scope)
-            self.read_expression(body.get("near"), scope)
+            self.read_filter(body.get("query"), variables)
+            self.read_expression(body.get("near"), variables)
             self.record_all(enter_path(root, key) if isinstance(key, str) else flatten_shape(root))
             return
         self.record([("", TEXT)])
-        self.read_filter(body.get("filter"), scope)
+        self.read_filter(body.get("filter"), variables)
         self.read_sort(body.get("sort", {}), root)
         for part in walk(body):
             if not isinstance(part, Mapping):

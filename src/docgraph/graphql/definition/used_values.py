@@ -14,9 +14,10 @@ from docgraph.graphql.definition.origins import (
     SOMEWHERE,
     WHOLE,
     Shape,
-    StageScope,
     StoredPath,
+    Variables,
     enter_path,
+    find_value,
     flatten_shape,
     merge_shapes,
     put_part,
@@ -30,11 +31,10 @@ _LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
 _SHALLOW: Final = frozenset({"$size", "$isArray", "$type"})
 _UNREAD: Final = frozenset({"$literal", "$arg", "$fk", "$meta"})
 _LOOPS: Final = frozenset({"$map", "$filter", "$reduce"})
-_FIELDS: Final = frozenset({"$getField", "$setField", "$unsetField"})
 # They return their operands, or items of them, as they are.
 _OF_OBJECTS: Final = frozenset({"$first", "$last", "$push", "$addToSet", "$mergeObjects", "$locf"})
 _PASSING: Final = _OF_OBJECTS | {
-    *("$cond", "$switch", "$ifNull", "$arrayElemAt", "$slice", "$concatArrays", "$reverseArray"),
+    *("$cond", "$ifNull", "$arrayElemAt", "$slice", "$concatArrays", "$reverseArray"),
     *("$firstN", "$lastN", "$top", "$topN", "$bottom", "$bottomN", "$sortArray", "$shift"),
 }
 
@@ -60,11 +60,6 @@ class UsedPath(NamedTuple):
     path: str
     given: GivenArguments = _NOTHING_GIVEN
     is_shallow: bool = False
-
-    @property
-    def stored_path(self) -> str:
-        """The path of what is read, if only as a part of something."""
-        return WHOLE if self.path == SOMEWHERE else self.path
 
 
 class ValueReader:
@@ -96,41 +91,41 @@ class ValueReader:
         """Add a use of the whole documents in a value, for an operator that may compare them."""
         self.record(one for one in flatten_shape(shape).get("", ()) if one[1] == SOMEWHERE)
 
-    def read_filter(self, source: Any, root: StageScope, prefix: str = "") -> None:
+    def read_filter(self, source: Any, variables: Variables, prefix: str = "") -> None:
         """Note the properties that a filter compares."""
         for one in source if isinstance(source, list) else ():
-            self.read_filter(one, root, prefix)
+            self.read_filter(one, variables, prefix)
         for key, condition in source.items() if isinstance(source, Mapping) else ():
             if key[:1] != "$":
-                self._read_condition(f"{prefix}{key}", condition, root)
+                self._read_condition(f"{prefix}{key}", condition, variables)
             elif key == "$ifarg":
                 for given, branch in read_branches(condition):
                     with self.giving(given):
-                        self.read_filter(branch, root, prefix)
+                        self.read_filter(branch, variables, prefix)
             elif key in _LOGICAL:
-                self.read_filter(condition, root, prefix)
+                self.read_filter(condition, variables, prefix)
             else:
                 with self.giving(find_arguments({key: condition})):
-                    self._read_clause(key, condition, root, prefix)
+                    self._read_clause(key, condition, variables, prefix)
 
-    def _read_clause(self, key: str, condition: Any, root: StageScope, prefix: str) -> None:
+    def _read_clause(self, key: str, condition: Any, variables: Variables, prefix: str) -> None:
         """Note the properties of an operator in place of a property."""
         if key == "$expr":
-            self.read_expression(condition, root)
+            self.read_expression(condition, variables)
         elif key == "$arg":
-            self.record_all(enter_path(root.root, prefix))
+            self.record_all(enter_path(variables["ROOT"], prefix))
         elif key == TEXT:
             self.record([("", TEXT)])
         elif key == "$jsonSchema":
             for name in _find_named(condition):
-                self.record_all(enter_path(root.root, name))
+                self.record_all(enter_path(variables["ROOT"], name))
 
-    def _read_condition(self, path: str, condition: Any, root: StageScope) -> None:
+    def _read_condition(self, path: str, condition: Any, variables: Variables) -> None:
         inner = condition.get("$elemMatch") if isinstance(condition, Mapping) else None
         if isinstance(inner, Mapping) and any(key[:1] != "$" for key in inner):
-            self.read_filter(inner, root, f"{path}.")
+            self.read_filter(inner, variables, f"{path}.")
             return
-        value = enter_path(root.root, path)
+        value = enter_path(variables["ROOT"], path)
         given = find_arguments(condition)
         with self.giving(given):
             self.record(one for one in value.get("", ()) if one[1] != WHOLE)
@@ -148,95 +143,83 @@ class ValueReader:
                 with self.giving(find_arguments(direction, is_sort=True)):
                     self.record_all(enter_path(shape, path))
 
-    def read_expression(self, value: Any, scope: StageScope, *, is_shallow: bool = False) -> Shape:
+    def read_expression(
+        self, value: Any, variables: Variables, *, is_shallow: bool = False
+    ) -> Shape:
         """Note the properties that an expression reads; return what its value comes from.
 
         A whole document is not read until something in it is, or it is compared.
         """
         if isinstance(value, str):
-            shape = scope.find_value(value) or NO_ORIGIN
+            shape = find_value(value, variables)
             origins = shape.get("", frozenset())
             if not any(path == WHOLE for _, path in origins):
                 self.record(origins, is_shallow=is_shallow)
             return shape
         if isinstance(value, list):
-            items = (self.read_expression(item, scope, is_shallow=is_shallow) for item in value)
+            items = (self.read_expression(item, variables, is_shallow=is_shallow) for item in value)
             return merge_shapes(*items)
         if not isinstance(value, Mapping):
             return NO_ORIGIN
         shapes = [
-            self._read_operator(name, part, scope)
+            self._read_operator(name, part, variables)
             if name[:1] == "$"
-            else put_part(NO_ORIGIN, name, self.read_expression(part, scope))
+            else put_part(NO_ORIGIN, name, self.read_expression(part, variables))
             for name, part in value.items()
         ]
         return merge_shapes(*shapes)
 
-    def _read_operator(self, name: str, body: Any, scope: StageScope) -> Shape:
+    def _read_operator(self, name: str, body: Any, variables: Variables) -> Shape:
         if name in _UNREAD:
             return NO_ORIGIN
         if name in _SHALLOW:
-            self.read_expression(body, scope, is_shallow=True)
+            self.read_expression(body, variables, is_shallow=True)
             return NO_ORIGIN
-        if name in _FIELDS:
-            return self._read_field(name, body, scope)
         named = body if isinstance(body, Mapping) else {}
+        if name == "$getField":
+            field, owner = named.get("field", body), named.get("input", "$$CURRENT")
+            field = field.get("$literal") if isinstance(field, Mapping) else field
+            owners = {"input": self.read_expression(owner, variables)}
+            return self.read_expression(f"$$input.{field}", owners)
         if name == "$let":
-            return self.read_expression(
-                named.get("in"), scope.bind(self.read_variables(named.get("vars"), scope))
-            )
+            more = self.read_variables(named.get("vars"), variables)
+            return self.read_expression(named.get("in"), {**variables, **more})
         if name in _LOOPS:
-            return self._read_loop(name, named, scope)
-        parts = (self.read_expression(one, scope) for one in _list_operands(name, body))
+            return self._read_loop(name, named, variables)
+        parts = (self.read_expression(one, variables) for one in _list_operands(name, body))
         shape = merge_shapes(*parts)
         if "sortBy" in named:
-            self.read_sort(named["sortBy"], shape if name == "$sortArray" else scope.root)
+            self.read_sort(named["sortBy"], shape if name == "$sortArray" else variables["ROOT"])
         if name in _PASSING:
             return shape
         self.record_documents(shape)
         return flatten_shape(shape)
 
-    def read_variables(self, variables: Any, scope: StageScope) -> dict[str, Shape]:
+    def read_variables(self, named: Any, variables: Variables) -> Variables:
         """Note what the variables of `$let` or `$lookup` are computed from; return their shapes."""
-        named = variables if isinstance(variables, Mapping) else {}
-        return {name: self.read_expression(value, scope) for name, value in named.items()}
+        items = named.items() if isinstance(named, Mapping) else ()
+        return {name: self.read_expression(value, variables) for name, value in items}
 
-    def _read_loop(self, name: str, body: Mapping[str, Any], scope: StageScope) -> Shape:
-        items = self.read_expression(body.get("input"), scope)
-        item = str(body.get("as", "this"))
+    def _read_loop(self, name: str, body: Mapping[str, Any], variables: Variables) -> Shape:
+        items = self.read_expression(body.get("input"), variables)
+        inner = {**variables, str(body.get("as", "this")): items}
         if name == "$map":
-            return self.read_expression(body.get("in"), scope.bind({item: items}))
+            return self.read_expression(body.get("in"), inner)
         if name == "$filter":
-            self.read_expression([body.get("cond"), body.get("limit")], scope.bind({item: items}))
+            self.read_expression([body.get("cond"), body.get("limit")], inner)
             return items
-        value = merge_shapes(items, self.read_expression(body.get("initialValue"), scope))
-        inner = scope.bind({"this": items, "value": value})
-        result = self.read_expression(body.get("in"), inner)
+        value = merge_shapes(items, self.read_expression(body.get("initialValue"), variables))
+        result = self.read_expression(body.get("in"), {**inner, "value": value})
         if not result.keys() <= value.keys():  # the next round reads parts that this one adds
             self.record_documents(result)
             return merge_shapes(value, result, flatten_shape(result))
         return merge_shapes(value, result)
-
-    def _read_field(self, name: str, body: Any, scope: StageScope) -> Shape:
-        """Read an operator that names a property without a `$`."""
-        named = body if isinstance(body, Mapping) and "field" in body else {"field": body}
-        field = named["field"]
-        if isinstance(field, Mapping):
-            field = field.get("$literal")
-        shape = self.read_expression(named.get("input", "$$CURRENT"), scope)
-        if name == "$getField":
-            return self.read_expression(f"$$field.{field}", scope.bind({"field": shape}))
-        return put_part(shape, str(field), self.read_expression(named.get("value"), scope))
 
 
 def _list_operands(name: str, body: Any) -> list[Any]:
     """Return the expressions in the body of an operator, except an order."""
     if not isinstance(body, Mapping) or name in _OF_OBJECTS or any(key[:1] == "$" for key in body):
         return [body]
-    if name == "$switch":
-        cases = body.get("branches")
-        branches = [*cases, {"then": body.get("default")}] if isinstance(cases, list) else [body]
-        return [part for one in branches if isinstance(one, Mapping) for part in one.values()]
     return [part for key, part in body.items() if key != "sortBy"]
 
 
