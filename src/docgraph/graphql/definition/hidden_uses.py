@@ -6,11 +6,12 @@ its values: by an argument they find each one, by a fixed condition they learn s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from graphql import GraphQLSchema, Undefined, get_named_type
+from graphql import GraphQLSchema, Undefined, get_named_type, is_abstract_type
 from graphql.utilities.coerce_input_value import coerce_default_value
 
 from docgraph.graphql.definition.check_effects import find_item_type
@@ -19,6 +20,7 @@ from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.group_visibility import (
     Needs,
     ShownPaths,
+    find_source,
 )
 from docgraph.graphql.definition.mapping import (
     FieldMapping,
@@ -90,19 +92,37 @@ def find_hidden_uses(
     """Return the uses of properties that only fields with `@visible` show."""
     if not visibility.roles:
         return []
-    uses = [
-        (place, use)
+    queries = {
+        (type_name, name): mapping
         for type_name, fields in mappings.items()
         for name, mapping in fields.items()
         if not isinstance(mapping, FieldMapping)
-        for place in [(type_name, name)]
+    }
+    sources = _list_sources(schema, queries)
+    uses = [
+        (place, use._replace(namespace=namespace))
+        for place, mapping in queries.items()
         for use in read_used_paths(place, mapping)
+        for namespace in (use.namespace, *sources.get(use.namespace, ()))
     ]
     wanted = [(use.namespace, use.path) for _, use in uses if use.path != TEXT]
     shown = ShownPaths(schema, mappings, visibility, wanted)
     finder = _NeedsFinder(schema, mappings, visibility, shown)
     found = (finder.complete(place, use) for place, use in uses)
     return list(dict.fromkeys(use for use in found if use.needs))
+
+
+def _list_sources(schema: GraphQLSchema, queries: Mapping[Coordinates, Any]) -> dict[str, set[str]]:
+    """Return the namespaces of the documents of each type; under `Query`, of all in its fields."""
+    sources: dict[str, set[str]] = defaultdict(set)
+    for place, mapping in queries.items():
+        owner: Any = schema.type_map[place[0]]
+        item = find_item_type(schema, owner.fields[place[1]], mapping)
+        members = schema.get_possible_types(item) if is_abstract_type(item) else (item,)
+        roots = ("Query",) if place[0] == "Query" else ()
+        for name in (*roots, *(member.name for member in members)):
+            sources[name].add(find_source(place, mapping).namespace)
+    return sources
 
 
 def find_leaks(

@@ -59,9 +59,12 @@ def read_used_paths(place: Coordinates, mapping: Any) -> Iterator[UsedPath]:
         stages.read_stages(mapping.stages.source, documents)
         yield from stages.uses
     for template in mapping.templates:
-        for path in template.foreign_keys:  # of the parent, whose namespace is its type
-            ((_, name),) = enter_path(shape_documents(place[0]), path)[""]
-            yield UsedPath(template.context.replace("filter", "find"), place[0], name)
+        # Of the parent, whose namespace is its type, and of documents that `Query` returns.
+        others = [(place[0], path) for path in template.foreign_keys]
+        others += [("Query", path) for path in template.root_paths]
+        for type_name, path in others:
+            ((_, name),) = enter_path(shape_documents(type_name), path)[""]
+            yield UsedPath(template.context.replace("filter", "find"), type_name, name)
 
 
 class StageReader(ValueReader):

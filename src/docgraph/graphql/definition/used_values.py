@@ -242,7 +242,8 @@ def _find_named(schema: Any) -> Iterator[str]:
     for one in walk(schema):
         if isinstance(one, Mapping):
             for key in ("properties", "required", "dependencies", "patternProperties"):
-                yield from (str(name) for name in one.get(key) or ())
+                named = one.get(key)
+                yield from map(str, named if isinstance(named, Mapping | list) else ())
 
 
 def find_arguments(value: Any, *, is_sort: bool = False) -> GivenArguments:

@@ -364,6 +364,7 @@ def test_stages_that_only_pass_it_on_are_not_named(stages: list[Any]) -> None:
         ({"_id": {"$fk": "bossId"}}, "mappings.Person.team.find", "bossId", "Person.bossId"),
         ({"bossId": {"$fk": "name"}}, "mappings.Person.team.find", "bossId", "Person.bossId"),
         ({"a": {"$fk": "home.street"}}, "mappings.Person.team.find", "home.street", "Home.street"),
+        ({"a": {"$arg": "rootDoc.salary"}}, "mappings.Person.team.find", "salary", "Person.salary"),
         ({"a": {"$fk": "home"}}, "mappings.Person.team.find", "home", "Home.street"),
     ],
 )
@@ -376,6 +377,19 @@ def test_relations_are_named(find: dict[str, Any], where: str, use: str, field: 
     report = check_definition(definition, settings=Graphql())
     found = [str(one) for one in report.warnings if "do not see" in one.what]
     assert found == text(where, use, field)
+
+
+def test_a_relation_by_a_property_that_another_type_hides_is_named() -> None:
+    """The parents are of the same collection, though their type does not show the property."""
+    sdl = SDL.replace("type Team { name: String }", "type Team { name: String team: [Team] }")
+    relation = {"db": "d", "collection": "teams", "find": {"level": {"$lte": {"$fk": "salary"}}}}
+    mappings: Any = {"Query": {"people": PEOPLE, "teams": PEOPLE}, "Team": {"team": relation}}
+    definition = {"_id": "app", "schema": sdl, "mappings": mappings}
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Team.team.find")
+    mappings["Query"]["teams"] = TEAMS
+    assert "do not see" not in str(check_definition(definition, settings=Graphql()).warnings)
 
 
 @pytest.mark.parametrize("connection", [{}, {"field": "page"}])
