@@ -99,17 +99,22 @@ def find_hidden_uses(
         if not isinstance(mapping, FieldMapping)
     }
     sources = _list_sources(schema, queries)
+    read = {place: read_used_paths(place, mapping) for place, mapping in queries.items()}
     uses = [
         (place, use._replace(namespace=namespace))
-        for place, mapping in queries.items()
-        for use in read_used_paths(place, mapping)
+        for place, (used, _) in read.items()
+        for use in used
         for namespace in (use.namespace, *sources.get(use.namespace, ()))
     ]
     wanted = [(use.namespace, use.path) for _, use in uses if use.path != TEXT]
-    shown = ShownPaths(schema, mappings, visibility, wanted)
+    shapes = {place: shape for place, (_, shape) in read.items()}
+    shown = ShownPaths(schema, mappings, visibility, wanted, shapes)
     finder = _NeedsFinder(schema, mappings, visibility, shown)
-    found = (finder.complete(place, use) for place, use in uses)
-    return list(dict.fromkeys(use for use in found if use.needs))
+    found: dict[HiddenUse, HiddenUse] = {}  # one for each way to learn about the same fields
+    for use in (finder.complete(place, use) for place, use in uses):
+        if use.needs:
+            found.setdefault(use._replace(path=""), use)
+    return list(found.values())
 
 
 def _list_sources(schema: GraphQLSchema, queries: Mapping[Coordinates, Any]) -> dict[str, set[str]]:

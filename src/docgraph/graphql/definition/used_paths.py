@@ -6,11 +6,11 @@ the stages before it return.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from docgraph.graphql.definition.group_visibility import KEEPING_DOCUMENTS, name_results
-from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.definition.origins import (
     NO_ORIGIN,
     Shape,
@@ -41,30 +41,34 @@ _OPTIONS: Final = frozenset({"window", "method"})
 _KEYS: Final = frozenset({"_id", "groupBy", "partitionBy"})
 
 
-def read_used_paths(place: Coordinates, mapping: Any) -> Iterator[UsedPath]:
-    """Yield the properties that the mapping of a field uses, those of its parents too."""
+def read_used_paths(place: Coordinates, mapping: Any) -> tuple[list[UsedPath], Shape]:
+    """Return the properties that a field uses, those of its parents too.
+
+    Also return the shape of the results of stages that an author wrote.
+    """
     namespace = namespace_of(mapping.db, mapping.collection)
-    documents = set_document(shape := shape_documents(namespace))
+    documents, results = shape_documents(namespace), NO_ORIGIN
     if isinstance(mapping, QueryMapping | GroupMapping):
-        reader = ValueReader("find")
-        reader.read_filter(mapping.find.source, documents)
-        reader.key = "sort"
+        reader: ValueReader = ValueReader("find")
+        reader.read_filter(mapping.find.source, set_document(documents))
+        reader.key, ordered = "sort", documents
         if isinstance(mapping, GroupMapping):  # keys follow their fields, totals are fixed
             totals = {n: one for n, one in mapping.results.items() if one.operator != "by"}
-            shape = {n: frozenset({(namespace, one.path)}) for n, one in totals.items() if one.path}
-        reader.read_sort({} if mapping.sort is None else mapping.sort.source, shape)
-        yield from reader.uses
-    elif isinstance(mapping, AggregationMapping):
-        stages = StageReader(mapping.db, name_results(place, mapping))
-        stages.read_stages(mapping.stages.source, documents)
-        yield from stages.uses
+            paths = {n: one.path for n, one in totals.items() if one.path}
+            ordered = {n: frozenset({(namespace, path)}) for n, path in paths.items()}
+        reader.read_sort({} if mapping.sort is None else mapping.sort.source, ordered)
+    else:
+        stages = reader = StageReader(mapping.db, name_results(place, mapping))
+        results = stages.read_stages(mapping.stages.source, set_document(documents))
+    uses = [*reader.uses]
     for template in mapping.templates:
         # Of the parent, whose namespace is its type, and of documents that `Query` returns.
         others = [(place[0], path) for path in template.foreign_keys]
         others += [("Query", path) for path in template.root_paths]
         for type_name, path in others:
             ((_, name),) = enter_path(shape_documents(type_name), path)[""]
-            yield UsedPath(template.context.replace("filter", "find"), type_name, name)
+            uses.append(UsedPath(template.context.replace("filter", "find"), type_name, name))
+    return uses, results
 
 
 class StageReader(ValueReader):

@@ -379,6 +379,17 @@ def test_relations_are_named(find: dict[str, Any], where: str, use: str, field: 
     assert found == text(where, use, field)
 
 
+def test_a_collection_that_only_stages_show_has_hidden_properties_too() -> None:
+    group = {"$group": {"_id": "$name", "doc": {"$first": "$$ROOT"}}}
+    match = {"$match": {"doc.salary": {"$gt": {"$arg": "salaryMin"}}}}
+    stages = [group, match, {"$replaceRoot": {"newRoot": "$doc"}}]
+    mappings = {"Query": {"people": {**PEOPLE, "stages": stages}}}
+    definition = {"_id": "app", "schema": SDL, "mappings": mappings}
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Query.people.stages[1]", BY_ARGUMENT)
+
+
 def test_a_relation_by_a_property_that_another_type_hides_is_named() -> None:
     """The parents are of the same collection, though their type does not show the property."""
     sdl = SDL.replace("type Team { name: String }", "type Team { name: String team: [Team] }")
