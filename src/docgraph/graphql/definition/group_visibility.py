@@ -186,7 +186,7 @@ class ShownPaths:
                 if source.namespace in self._mappings:
                     continue  # others' documents
                 item = find_item_type(self._schema, type_.fields[name], mapping)
-                yield item, find_source(place, mapping), (), needs
+                yield item, _find_source(place, mapping), (), needs
                 continue
             path = (*prefix, *(step for step in mapping.path if not step.isdigit()))
             places = {(source.namespace, path), *self._find_origins(source, path)}
@@ -224,7 +224,7 @@ def name_results(place: Coordinates, mapping: Any) -> str:
     return f"{namespace_of(mapping.db, mapping.collection)} {'.'.join(place)}"
 
 
-def find_source(place: Coordinates, mapping: Any) -> _ShownSource:
+def _find_source(place: Coordinates, mapping: Any) -> _ShownSource:
     """Return the collection whose documents are the results, or the name of other results."""
     stages: list[Any] = []
     if not isinstance(mapping, QueryMapping):

@@ -20,13 +20,12 @@ from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.group_visibility import (
     Needs,
     ShownPaths,
-    find_source,
 )
 from docgraph.graphql.definition.mapping import (
     FieldMapping,
     Mappings,
 )
-from docgraph.graphql.definition.origins import SOMEWHERE, WHOLE
+from docgraph.graphql.definition.origins import SOMEWHERE, WHOLE, Shape, enter_path
 from docgraph.graphql.definition.used_paths import read_used_paths
 from docgraph.graphql.definition.used_values import TEXT, UsedPath
 from docgraph.graphql.definition.visibility import (
@@ -98,16 +97,17 @@ def find_hidden_uses(
         for name, mapping in fields.items()
         if not isinstance(mapping, FieldMapping)
     }
-    sources = _list_sources(schema, queries)
     read = {place: read_used_paths(place, mapping) for place, mapping in queries.items()}
+    shapes = {place: shape for place, (_, shape) in read.items()}
+    documents = _list_documents(schema, queries, shapes)
     uses = [
-        (place, use._replace(namespace=namespace))
+        (place, use._replace(namespace=namespace, path=path))
         for place, (used, _) in read.items()
         for use in used
-        for namespace in (use.namespace, *sources.get(use.namespace, ()))
+        for shape in ({}, *documents.get(use.namespace, ()))
+        for namespace, path in enter_path(shape, use.path).get("", {(use.namespace, use.path)})
     ]
     wanted = [(use.namespace, use.path) for _, use in uses if use.path != TEXT]
-    shapes = {place: shape for place, (_, shape) in read.items()}
     shown = ShownPaths(schema, mappings, visibility, wanted, shapes)
     finder = _NeedsFinder(schema, mappings, visibility, shown)
     found: dict[HiddenUse, HiddenUse] = {}  # one for each way to learn about the same fields
@@ -117,17 +117,19 @@ def find_hidden_uses(
     return list(found.values())
 
 
-def _list_sources(schema: GraphQLSchema, queries: Mapping[Coordinates, Any]) -> dict[str, set[str]]:
-    """Return the namespaces of the documents of each type; under `Query`, of all in its fields."""
-    sources: dict[str, set[str]] = defaultdict(set)
+def _list_documents(
+    schema: GraphQLSchema, queries: Mapping[Coordinates, Any], shapes: Mapping[Coordinates, Shape]
+) -> dict[str, list[Shape]]:
+    """Return the shapes of the documents of each type; under `Query`, of all in its fields."""
+    documents: dict[str, list[Shape]] = defaultdict(list)
     for place, mapping in queries.items():
         owner: Any = schema.type_map[place[0]]
         item = find_item_type(schema, owner.fields[place[1]], mapping)
         members = schema.get_possible_types(item) if is_abstract_type(item) else (item,)
         roots = ("Query",) if place[0] == "Query" else ()
         for name in (*roots, *(member.name for member in members)):
-            sources[name].add(find_source(place, mapping).namespace)
-    return sources
+            documents[name].append(shapes[place])
+    return documents
 
 
 def find_leaks(

@@ -16,18 +16,18 @@ Shape = Mapping[str, frozenset[StoredPath]]
 WHOLE: Final = ""  # the path of a document itself
 SOMEWHERE: Final = "*"  # the path of a value whose origin in a document is not known
 NO_ORIGIN: Final[Shape] = {}
-Bindings = Mapping[str, Shape]  # of expressions, the current document among them
-NO_BINDINGS: Final[Bindings] = {}
+StageVariables = Mapping[str, Shape]  # of expressions, the current document among them
+NO_VARIABLES: Final[StageVariables] = {}
 
 _MAX_PARTS: Final = 64  # of a shape; each `$set` of `$$ROOT` doubles their number
 
 
-def set_document(document: Shape, variables: Bindings = NO_BINDINGS) -> Bindings:
+def set_document(document: Shape, variables: StageVariables = NO_VARIABLES) -> StageVariables:
     """Return the variables with this document as the current one."""
     return {**variables, "ROOT": document, "CURRENT": document}
 
 
-def find_value(text: str, variables: Bindings) -> Shape:
+def find_value(text: str, variables: StageVariables) -> Shape:
     """Return the shape of `$path` or `$$variable.path`."""
     name, _, path = text[2:].partition(".") if text[:2] == "$$" else ("CURRENT", "", text[1:])
     return enter_path(variables.get(name, NO_ORIGIN), path) if text[:1] == "$" else NO_ORIGIN

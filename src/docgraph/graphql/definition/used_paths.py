@@ -13,8 +13,8 @@ from docgraph.graphql.definition.group_visibility import KEEPING_DOCUMENTS, name
 from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
 from docgraph.graphql.definition.origins import (
     NO_ORIGIN,
-    Bindings,
     Shape,
+    StageVariables,
     enter_path,
     flatten_shape,
     merge_shapes,
@@ -44,15 +44,16 @@ _KEYS: Final = frozenset({"_id", "groupBy", "partitionBy"})
 def read_used_paths(place: Coordinates, mapping: Any) -> tuple[list[UsedPath], Shape]:
     """Return the properties that a field uses, those of its parents too.
 
-    Also return the shape of the results of stages that an author wrote.
+    Also return the shape of its documents, unless they are groups.
     """
     namespace = namespace_of(mapping.db, mapping.collection)
-    documents, results = shape_documents(namespace), NO_ORIGIN
+    documents = results = shape_documents(namespace)
     if isinstance(mapping, QueryMapping | GroupMapping):
         reader: ValueReader = ValueReader("find")
         reader.read_filter(mapping.find.source, set_document(documents))
         reader.key, ordered = "sort", documents
         if isinstance(mapping, GroupMapping):  # keys follow their fields, totals are fixed
+            results = NO_ORIGIN
             totals = {n: one for n, one in mapping.results.items() if one.operator != "by"}
             paths = {n: one.path for n, one in totals.items() if one.path}
             ordered = {n: frozenset({(namespace, path)}) for n, path in paths.items()}
@@ -79,7 +80,7 @@ class StageReader(ValueReader):
         self._db = db
         self._results = results
 
-    def read_stages(self, stages: Any, variables: Bindings, key: str = "") -> Shape:
+    def read_stages(self, stages: Any, variables: StageVariables, key: str = "") -> Shape:
         """Note the properties that stages read; return the shape of what they return."""
         for number, stage in enumerate(stages if isinstance(stages, list) else [stages]):
             if not isinstance(stage, Mapping) or len(stage) != 1:
@@ -97,7 +98,7 @@ class StageReader(ValueReader):
             variables = set_document(root, variables)
         return variables["ROOT"]
 
-    def _read_stage(self, name: str, body: Any, variables: Bindings) -> Shape:
+    def _read_stage(self, name: str, body: Any, variables: StageVariables) -> Shape:
         """Note the properties that a stage reads; return the shape of what it returns."""
         root, named = variables["ROOT"], _as_object(body)
         if name == "$match":
@@ -115,7 +116,7 @@ class StageReader(ValueReader):
             return root
         return merge_shapes(shape_documents(self._results), root)
 
-    def _read_more(self, name: str, body: Any, variables: Bindings) -> Shape:
+    def _read_more(self, name: str, body: Any, variables: StageVariables) -> Shape:
         """Read a stage with pipelines of its own, or documents of another collection."""
         if name == "$facet":
             root = NO_ORIGIN
@@ -134,14 +135,16 @@ class StageReader(ValueReader):
             return merge_shapes(variables["ROOT"], other)
         return put_part(variables["ROOT"], str(named.get("as")), other)
 
-    def _read_nested(self, stages: Any, variables: Bindings, db: str) -> Shape:
+    def _read_nested(self, stages: Any, variables: StageVariables, db: str) -> Shape:
         before = self._db, self._results
         self._db, self._results = db, f"{self._results}/{self.key}"
         shape = self.read_stages(stages, variables, self.key)
         self._db, self._results = before
         return shape
 
-    def _read_join(self, body: Mapping[str, Any], variables: Bindings, other: Shape) -> Bindings:
+    def _read_join(
+        self, body: Mapping[str, Any], variables: StageVariables, other: Shape
+    ) -> StageVariables:
         """Note what `$lookup` and `$graphLookup` compare; return the variables of the first."""
         if isinstance(local := body.get("localField"), str):
             self.record_all(enter_path(variables["ROOT"], local))
@@ -152,7 +155,7 @@ class StageReader(ValueReader):
         self.read_filter(body.get("restrictSearchWithMatch"), set_document(other))
         return self.read_variables(body.get("let"), variables)
 
-    def _read_computing(self, name: str, body: Any, variables: Bindings) -> Shape:
+    def _read_computing(self, name: str, body: Any, variables: StageVariables) -> Shape:
         root, named = variables["ROOT"], _as_object(body)
         if name in _COPYING:
             fields = {key: one for key, one in named.items() if one != f"${key}"}
@@ -173,7 +176,9 @@ class StageReader(ValueReader):
             return enter_path(value, "newRoot")
         return root if name in KEEPING_DOCUMENTS else value
 
-    def _put_fields(self, root: Shape, fields: Mapping[str, Any], variables: Bindings) -> Shape:
+    def _put_fields(
+        self, root: Shape, fields: Mapping[str, Any], variables: StageVariables
+    ) -> Shape:
         """Return the shape of documents with these computed fields."""
         for key, value in fields.items():
             if isinstance(value, int | float):
@@ -186,7 +191,7 @@ class StageReader(ValueReader):
             root = merge_shapes(root, changed) if is_merged else changed
         return root
 
-    def _read_windows(self, named: Mapping[str, Any], variables: Bindings) -> Shape:
+    def _read_windows(self, named: Mapping[str, Any], variables: StageVariables) -> Shape:
         """Read `$setWindowFields`, `$fill` or `$densify`; the last two name properties, too."""
         root = variables["ROOT"]
         for name in walk([named.get("field"), named.get("partitionByFields")]):
@@ -201,7 +206,7 @@ class StageReader(ValueReader):
             outputs[key] = parts.get("value", parts)
         return merge_shapes(root, self._put_fields(root, outputs, variables))
 
-    def _read_search(self, name: str, body: Mapping[str, Any], variables: Bindings) -> None:
+    def _read_search(self, name: str, body: Mapping[str, Any], variables: StageVariables) -> None:
         """Read a search by an index, which may contain any property."""
         root, key = variables["ROOT"], body.get("key")
         if name == "$geoNear":

@@ -13,8 +13,8 @@ from docgraph.graphql.definition.origins import (
     NO_ORIGIN,
     SOMEWHERE,
     WHOLE,
-    Bindings,
     Shape,
+    StageVariables,
     StoredPath,
     enter_path,
     find_value,
@@ -91,7 +91,7 @@ class ValueReader:
         """Add a use of the whole documents in a value, for an operator that may compare them."""
         self.record(one for one in flatten_shape(shape).get("", ()) if one[1] == SOMEWHERE)
 
-    def read_filter(self, source: Any, variables: Bindings, prefix: str = "") -> None:
+    def read_filter(self, source: Any, variables: StageVariables, prefix: str = "") -> None:
         """Note the properties that a filter compares."""
         for one in source if isinstance(source, list) else ():
             self.read_filter(one, variables, prefix)
@@ -108,7 +108,9 @@ class ValueReader:
                 with self.giving(find_arguments({key: condition})):
                     self._read_clause(key, condition, variables, prefix)
 
-    def _read_clause(self, key: str, condition: Any, variables: Bindings, prefix: str) -> None:
+    def _read_clause(
+        self, key: str, condition: Any, variables: StageVariables, prefix: str
+    ) -> None:
         """Note the properties of an operator in place of a property."""
         if key == "$expr":
             self.read_expression(condition, variables)
@@ -120,7 +122,7 @@ class ValueReader:
             for name in _find_named(condition):
                 self.record_all(enter_path(variables["ROOT"], name))
 
-    def _read_condition(self, path: str, condition: Any, variables: Bindings) -> None:
+    def _read_condition(self, path: str, condition: Any, variables: StageVariables) -> None:
         inner = condition.get("$elemMatch") if isinstance(condition, Mapping) else None
         if isinstance(inner, Mapping) and any(key[:1] != "$" for key in inner):
             self.read_filter(inner, variables, f"{path}.")
@@ -144,7 +146,7 @@ class ValueReader:
                     self.record_all(enter_path(shape, path))
 
     def read_expression(
-        self, value: Any, variables: Bindings, *, is_shallow: bool = False
+        self, value: Any, variables: StageVariables, *, is_shallow: bool = False
     ) -> Shape:
         """Note the properties that an expression reads; return what its value comes from.
 
@@ -169,7 +171,7 @@ class ValueReader:
         ]
         return merge_shapes(*shapes)
 
-    def _read_operator(self, name: str, body: Any, variables: Bindings) -> Shape:
+    def _read_operator(self, name: str, body: Any, variables: StageVariables) -> Shape:
         if name in _UNREAD:
             return NO_ORIGIN
         if name in _SHALLOW:
@@ -195,12 +197,12 @@ class ValueReader:
         self.record_documents(shape)
         return flatten_shape(shape)
 
-    def read_variables(self, named: Any, variables: Bindings) -> Bindings:
+    def read_variables(self, named: Any, variables: StageVariables) -> StageVariables:
         """Note what the variables of `$let` or `$lookup` are computed from; return their shapes."""
         items = named.items() if isinstance(named, Mapping) else ()
         return {name: self.read_expression(value, variables) for name, value in items}
 
-    def _read_loop(self, name: str, body: Mapping[str, Any], variables: Bindings) -> Shape:
+    def _read_loop(self, name: str, body: Mapping[str, Any], variables: StageVariables) -> Shape:
         items = self.read_expression(body.get("input"), variables)
         inner = {**variables, str(body.get("as", "this")): items}
         if name == "$map":

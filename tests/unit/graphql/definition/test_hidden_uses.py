@@ -393,9 +393,19 @@ def test_a_collection_that_only_stages_show_has_hidden_properties_too() -> None:
 def test_a_relation_by_a_property_that_another_type_hides_is_named() -> None:
     """The parents are of the same collection, though their type does not show the property."""
     sdl = SDL.replace("type Team { name: String }", "type Team { name: String team: [Team] }")
-    relation = {"db": "d", "collection": "teams", "find": {"level": {"$lte": {"$fk": "salary"}}}}
+    relation: Any = {
+        "db": "d",
+        "collection": "teams",
+        "find": {"level": {"$lte": {"$fk": "salary"}}},
+    }
     mappings: Any = {"Query": {"people": PEOPLE, "teams": PEOPLE}, "Team": {"team": relation}}
     definition = {"_id": "app", "schema": sdl, "mappings": mappings}
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Team.team.find")
+    group = {"$group": {"_id": "$name", "doc": {"$first": "$$ROOT"}}}
+    mappings["Query"]["teams"] = {**PEOPLE, "stages": [group]}
+    relation["find"] = {"level": {"$lte": {"$fk": "doc.salary"}}}
     report = check_definition(definition, settings=Graphql())
     found = [str(one) for one in report.warnings if "do not see" in one.what]
     assert found == text("mappings.Team.team.find")
