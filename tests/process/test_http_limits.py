@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -425,6 +426,30 @@ def test_more_requests_than_allowed_are_answered_with_503_at_once(
         released.touch()
         assert {wire.read().status for wire in wires if wire not in early} <= {200, 503}
         assert _try_ping(server)
+
+
+def test_one_address_cannot_fill_the_queue(tmp_path: Path) -> None:
+    """The address with most requests in the queue gives up a place (decision 76)."""
+    released = tmp_path / "released"
+    config = {
+        "core": {"trusted-proxies": ["127.0.0.1"]},
+        "connection-options": {"max-requests-in-flight": 2, "queue": 6},
+    }
+    with run_server(config) as server, ExitStack() as all:
+        wires = [all.enter_context(server.connect()) for _ in range(10)]
+        for number, wire in enumerate(wires):
+            client = f"192.0.2.{1 + (number >= 8)}"
+            wire.send(request("GET", f"/hold?until={released}", x_forwarded_for=client))
+            eventually(partial(_have_started, server, number + 1))
+        rejected = _wait_for(wires, 2)
+        assert set(rejected) <= set(wires[:8])
+        assert {wire.read().status for wire in rejected} == {503}
+        released.touch()
+        assert {wire.read().status for wire in wires if wire not in rejected} == {200}
+
+
+def _have_started(server: Server, count: int) -> bool:
+    return len(server.named("request-started")) >= count
 
 
 def _wait_for(wires: list[Wire], number: int) -> list[Wire]:

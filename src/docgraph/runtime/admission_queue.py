@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import inf
@@ -23,6 +23,9 @@ class AdmissionQueue:
     queue that `foresees` a part of it immediately rejects callers that would wait for more than
     that part at the current pace. As many as fit inside may wait in any case, so that a change of
     pace is noticed. `bound` names the limit in the metric.
+
+    The shares of callers take turns. When the queue is full, the share that has most callers in it
+    gives up the place of its last one for a share that has fewer.
     """
 
     capacity: int
@@ -33,21 +36,18 @@ class AdmissionQueue:
     clock: Callable[[], float] = field(default=time.monotonic, kw_only=True)
     bound: str = field(default="requests", kw_only=True)
     inside: int = field(default=0, init=False)
+    waiting: int = field(default=0, init=False)
     _pace: float = 0.0  # seconds between two turns; 0 before the second one
     _turns: int = 0
     _since: float = 0.0  # the last turn, or the beginning of the queue
     _has_turned: bool = False  # since the queue formed
-    _waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+    _waiting: OrderedDict[str, deque[asyncio.Future[None]]] = field(default_factory=OrderedDict)
     _emptied: asyncio.Event | None = None  # created by the first caller that waits for it
-
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
 
     @property
     def room(self) -> int:
         """How many more callers would be admitted, now or after waiting."""
-        return max(0, self.capacity - self.inside) + max(0, self.queue - len(self._waiting))
+        return max(0, self.capacity - self.inside) + max(0, self.queue - self.waiting)
 
     def try_enter(self) -> bool:
         """Enter without waiting, if there is room and no other caller waits."""
@@ -56,7 +56,9 @@ class AdmissionQueue:
             return True
         return False
 
-    async def enter(self, patience: float | None = None, *, first: bool = False) -> None:
+    async def enter(
+        self, patience: float | None = None, *, first: bool = False, share: str = ""
+    ) -> None:
         """Wait for room; reject immediately if the queue is full, for a retry elsewhere.
 
         `patience` shortens the longest wait. A caller that is `first` waits in front of the others.
@@ -64,34 +66,60 @@ class AdmissionQueue:
         if self.try_enter():
             return
         longest = self.longest if patience is None else min(patience, self.longest or inf)
-        if len(self._waiting) >= self.queue or (not first and self._is_hopeless(longest)):
+        is_hopeless = not first and self._is_hopeless(longest)
+        if is_hopeless or (self.waiting >= self.queue and not self._make_room(share)):
             raise Overloaded(self.refusal, bound=self.bound)
         turn = asyncio.get_running_loop().create_future()
-        if not self._waiting:
+        if not self.waiting:
             self._since, self._has_turned = self.clock(), False
-        (self._waiting.appendleft if first else self._waiting.append)(turn)
+        turns = self._waiting.setdefault(share, deque())
+        (turns.appendleft if first else turns.append)(turn)
+        self.waiting += 1
         try:
             await asyncio.wait((turn,), timeout=None if longest == inf else longest)
         except asyncio.CancelledError:
-            if turn.done():  # our turn came in the same instant: pass it on
+            if not turn.done():
+                self._withdraw(share, turn)
+            elif turn.exception() is None:  # our turn came in the same instant: pass it on
                 self.leave()
-            else:
-                self._waiting.remove(turn)
             raise
         if not turn.done():
-            self._waiting.remove(turn)
+            self._withdraw(share, turn)
             raise Overloaded(self.refusal, bound=self.bound)
+        turn.result()
+
+    def _withdraw(self, share: str, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting[share]
+        turns.remove(turn)
+        self.waiting -= 1
+        if not turns:
+            del self._waiting[share]
+
+    def _make_room(self, share: str) -> bool:
+        """Reject the last caller of the share that has most of them; False if that is this one."""
+        count = len(self._waiting.get(share, ()))
+        largest = max(self._waiting, key=lambda name: len(self._waiting[name]), default=share)
+        if count + 1 >= len(self._waiting.get(largest, ())):
+            return False
+        turn = self._waiting[largest][-1]
+        self._withdraw(largest, turn)
+        turn.set_exception(Overloaded(self.refusal, bound=self.bound))
+        return True
 
     def resize(self, capacity: int) -> None:
         """Change the capacity; waiting callers enter first, and callers inside stay."""
         self.capacity = capacity
-        while self._waiting and self.inside < capacity:
+        while self.waiting and self.inside < capacity:
             self.inside += 1
             self.leave()
 
     def leave(self) -> None:
-        while self._waiting and self.inside <= self.capacity:
-            turn = self._waiting.popleft()
+        while self.waiting and self.inside <= self.capacity:
+            share, turns = self._waiting.popitem(last=False)
+            turn = turns.popleft()
+            self.waiting -= 1
+            if turns:
+                self._waiting[share] = turns
             if not turn.done():
                 self._record_turn()
                 turn.set_result(None)
@@ -102,12 +130,12 @@ class AdmissionQueue:
 
     def _is_hopeless(self, longest: float | None) -> bool:
         """Return whether one more caller would have to wait too long."""
-        if not self.foresees or longest is None or len(self._waiting) < self.capacity:
+        if not self.foresees or longest is None or self.waiting < self.capacity:
             return False
         # Callers that entered together leave together: there may be no turn for a while.
         gap = (self.clock() - self._since) / self.capacity
         pace = max(self._pace, gap) if self._turns >= self.capacity else gap / self.capacity
-        return (len(self._waiting) + 1) * pace > longest * self.foresees
+        return (self.waiting + 1) * pace > longest * self.foresees
 
     def _record_turn(self) -> None:
         now = self.clock()

@@ -260,3 +260,45 @@ async def test_callers_that_leave_together_are_no_slow_pace() -> None:
     assert not late.done()
     for task in (late, *waiting):
         task.cancel()
+
+
+async def test_shares_take_turns_and_the_largest_one_gives_up_its_last_place() -> None:
+    gate, entered, refused = AdmissionQueue(1, 4, "full"), list[str](), list[str]()
+    gate.try_enter()
+
+    async def wait(name: str) -> None:
+        try:
+            await gate.enter(share=name[0])
+        except Overloaded:
+            refused.append(name)
+        else:
+            entered.append(name)
+            gate.leave()
+
+    async with asyncio.TaskGroup() as group:
+        for name in ("a1", "a2", "a3", "a4", "b1", "a5", "b2", "c1", "b3"):
+            group.create_task(wait(name))
+            await _settle()
+        assert refused == ["a4", "a5", "a3", "a2", "b3"]
+        gate.leave()
+
+    assert entered == ["a1", "b1", "c1", "b2"]
+    assert (gate.inside, gate.waiting) == (0, 0)
+
+
+async def test_a_caller_that_gave_up_its_place_and_is_cancelled_admits_nobody() -> None:
+    gate = AdmissionQueue(1, 2, "full")
+    gate.try_enter()
+    waiting = [asyncio.create_task(gate.enter(share="a")) for _ in range(2)]
+    await _settle()
+    other = asyncio.create_task(gate.enter(share="b"))
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    await _settle()
+
+    assert (gate.inside, gate.waiting) == (1, 2)
+    gate.leave()
+    gate.leave()
+    await asyncio.wait([waiting[0], other])
+    gate.leave()
+    assert gate.inside == 0

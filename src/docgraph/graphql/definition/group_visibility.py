@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from graphql import (
@@ -31,6 +32,7 @@ from docgraph.graphql.definition.mapping import (
     Mappings,
     QueryMapping,
 )
+from docgraph.graphql.definition.origins import NO_ORIGIN, SOMEWHERE, WHOLE, Shape, enter_path
 from docgraph.graphql.definition.visibility import Coordinates, Visibility, read_visibility
 from docgraph.store.names import namespace_of
 from docgraph.variables import GRAPHQL, flatten_stages
@@ -93,10 +95,11 @@ def _follow_readers(
 
 
 class _ShownSource(NamedTuple):
-    """The collection of documents; `is_changed`: stages may have changed their properties."""
+    """The collection of documents; `is_changed`: the stages of a field may have changed them."""
 
     namespace: str
     is_changed: bool = False
+    field: Coordinates = ("", "")
 
 
 class ShownPaths:
@@ -108,13 +111,19 @@ class ShownPaths:
         mappings: Mappings,
         visibility: Visibility,
         wanted: Iterable[tuple[str, str]],
+        shapes: Mapping[Coordinates, Shape] = MappingProxyType({}),
     ) -> None:
-        """Inspect the fields; `wanted` are namespaces and properties, empty for all of them."""
+        """Inspect the fields; `wanted` are namespaces and properties, empty for all of them.
+
+        `shapes` are those of the results of fields with stages.
+        The name of a type is the namespace of its own documents, wherever they come from.
+        """
         self._schema = schema
         self._wanted: dict[str, set[FieldPath]] = defaultdict(set)
         for namespace, path in wanted:
             self._wanted[namespace].add(_split(path))
         self._mappings = mappings
+        self._shapes = shapes
         self._restricted = visibility.roles.keys()
         self._shown: dict[str, dict[FieldPath, set[Needs]]] = defaultdict(lambda: defaultdict(set))
         self._visited: dict[Any, set[Needs]] = defaultdict(set)
@@ -148,7 +157,8 @@ class ShownPaths:
 
     def _walk(self) -> None:
         pending: list[tuple[GraphQLNamedType, _ShownSource, FieldPath, Needs]] = [
-            (self._schema.type_map["Query"], _ShownSource(""), (), frozenset())
+            (self._schema.type_map[name or "Query"], _ShownSource(name), (), frozenset())
+            for name in ("", *self._wanted.keys() & self._mappings.keys())
         ]
         while pending and self.is_complete:
             type_, source, prefix, needs = pending.pop()
@@ -173,16 +183,29 @@ class ShownPaths:
             place = (type_.name, name)
             needs = above | {place} if place in self._restricted else above
             if not isinstance(mapping, FieldMapping):
+                if source.namespace in self._mappings:
+                    continue  # others' documents
                 item = find_item_type(self._schema, type_.fields[name], mapping)
                 yield item, _find_source(place, mapping), (), needs
                 continue
             path = (*prefix, *(step for step in mapping.path if not step.isdigit()))
-            if not self._is_wanted(source.namespace, path):
+            places = {(source.namespace, path), *self._find_origins(source, path)}
+            if not any(self._is_wanted(*one) for one in places):
                 continue
             if is_composite_type(named):
                 yield named, source, path, needs
-            elif needs or not source.is_changed:
-                self._shown[source.namespace][path].add(needs)
+                continue
+            if not needs:  # stages may show another value by the name of a hidden one
+                places = {(source.namespace, path)} if not source.is_changed else set()
+            for namespace, stored in places:
+                self._shown[namespace][stored].add(needs)
+
+    def _find_origins(
+        self, source: _ShownSource, path: FieldPath
+    ) -> Iterator[tuple[str, FieldPath]]:
+        shape = self._shapes.get(source.field, NO_ORIGIN)
+        for namespace, origin in enter_path(shape, ".".join(path)).get("", ()):
+            yield namespace, _split(origin)
 
     def _is_wanted(self, namespace: str, path: FieldPath) -> bool:
         return any(
@@ -193,7 +216,7 @@ class ShownPaths:
 
 
 def _split(path: str) -> FieldPath:
-    return tuple(path.split(".")) if path else ()
+    return tuple(path.split(".")) if path not in (WHOLE, SOMEWHERE) else ()
 
 
 def name_results(place: Coordinates, mapping: Any) -> str:
@@ -207,6 +230,7 @@ def _find_source(place: Coordinates, mapping: Any) -> _ShownSource:
     if not isinstance(mapping, QueryMapping):
         stages = flatten_stages(mapping.stages.source, GRAPHQL.optional)
     if any(not KEEPING_DOCUMENTS.issuperset(stage) for stage in stages):
-        return _ShownSource(name_results(place, mapping))
+        return _ShownSource(name_results(place, mapping), field=place)
     is_changed = any(not _KEEPING.issuperset(stage) for stage in stages)
-    return _ShownSource(namespace_of(mapping.db, mapping.collection), is_changed)
+    namespace = namespace_of(mapping.db, mapping.collection)
+    return _ShownSource(namespace, is_changed, place) if stages else _ShownSource(namespace)

@@ -6,11 +6,13 @@ its values: by an argument they find each one, by a fixed condition they learn s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from graphql import GraphQLSchema, get_named_type
+from graphql import GraphQLSchema, Undefined, get_named_type, is_abstract_type
+from graphql.utilities.coerce_input_value import coerce_default_value
 
 from docgraph.graphql.definition.check_effects import find_item_type
 from docgraph.graphql.definition.declared_fields import ItemFields
@@ -23,7 +25,9 @@ from docgraph.graphql.definition.mapping import (
     FieldMapping,
     Mappings,
 )
-from docgraph.graphql.definition.used_paths import ANY, TEXT, UsedPath, read_used_paths
+from docgraph.graphql.definition.origins import SOMEWHERE, WHOLE, Shape, enter_path
+from docgraph.graphql.definition.used_paths import read_used_paths
+from docgraph.graphql.definition.used_values import TEXT, UsedPath
 from docgraph.graphql.definition.visibility import (
     Coordinates,
     SchemaPart,
@@ -58,9 +62,13 @@ class HiddenUse(NamedTuple):
 
     def describe(self) -> str:
         """Return what it does, for a message."""
-        what = "every property" if self.path == ANY else self.path
-        what = "the text index" if self.path == TEXT else what
-        return f"uses {what}{self._with} for callers who do not see {self._hidden}"
+        named = {
+            WHOLE: "uses every property",
+            SOMEWHERE: "may compare every property",
+            TEXT: "uses the text index",
+        }
+        what = named.get(self.path, f"uses {self.path}")
+        return f"{what}{self._with} for callers who do not see {self._hidden}"
 
     @property
     def label(self) -> str:
@@ -83,19 +91,45 @@ def find_hidden_uses(
     """Return the uses of properties that only fields with `@visible` show."""
     if not visibility.roles:
         return []
-    uses = [
-        (place, use)
+    queries = {
+        (type_name, name): mapping
         for type_name, fields in mappings.items()
         for name, mapping in fields.items()
         if not isinstance(mapping, FieldMapping)
-        for place in [(type_name, name)]
-        for use in read_used_paths(place, mapping)
+    }
+    read = {place: read_used_paths(place, mapping) for place, mapping in queries.items()}
+    shapes = {place: shape for place, (_, shape) in read.items()}
+    documents = _list_documents(schema, queries, shapes)
+    uses = [
+        (place, use._replace(namespace=namespace, path=path))
+        for place, (used, _) in read.items()
+        for use in used
+        for shape in ({}, *documents.get(use.namespace, ()))
+        for namespace, path in enter_path(shape, use.path).get("", {(use.namespace, use.path)})
     ]
     wanted = [(use.namespace, use.path) for _, use in uses if use.path != TEXT]
-    shown = ShownPaths(schema, mappings, visibility, wanted)
+    shown = ShownPaths(schema, mappings, visibility, wanted, shapes)
     finder = _NeedsFinder(schema, mappings, visibility, shown)
-    found = (finder.complete(place, use) for place, use in uses)
-    return list(dict.fromkeys(use for use in found if use.needs))
+    found: dict[HiddenUse, HiddenUse] = {}  # one for each way to learn about the same fields
+    for use in (finder.complete(place, use) for place, use in uses):
+        if use.needs:
+            found.setdefault(use._replace(path=""), use)
+    return list(found.values())
+
+
+def _list_documents(
+    schema: GraphQLSchema, queries: Mapping[Coordinates, Any], shapes: Mapping[Coordinates, Shape]
+) -> dict[str, list[Shape]]:
+    """Return the shapes of the documents of each type; under `Query`, of all in its fields."""
+    documents: dict[str, list[Shape]] = defaultdict(list)
+    for place, mapping in queries.items():
+        owner: Any = schema.type_map[place[0]]
+        item = find_item_type(schema, owner.fields[place[1]], mapping)
+        members = schema.get_possible_types(item) if is_abstract_type(item) else (item,)
+        roots = ("Query",) if place[0] == "Query" else ()
+        for name in (*roots, *(member.name for member in members)):
+            documents[name].append(shapes[place])
+    return documents
 
 
 def find_leaks(
@@ -158,30 +192,28 @@ class _NeedsFinder:
             item = find_item_type(self._schema, type_.fields[place[1]], mapping)
             restricted = self._visibility.roles
             return frozenset(one for one in self._items.list_texts(item) if one in restricted)
-        if use.is_parent:
-            return self._find_own(place[0], use.path)
-        return self._shown.find_needs(use.namespace, use.path, with_parts=not use.is_shallow)
-
-    def _find_own(self, type_name: str, path: str) -> Needs:
-        """Return the fields of a type that show a property, if all of them have `@visible`."""
-        own = {
-            (type_name, name)
-            for name, mapping in self._mappings[type_name].items()
-            if isinstance(mapping, FieldMapping) and mapping.text == path
-        }
-        return frozenset(own if own <= self._visibility.roles.keys() else ())
+        with_parts = not use.is_shallow
+        return self._shown.find_needs(use.namespace, use.path, with_parts=with_parts)
 
     def _find_gates(self, part: SchemaPart, field: Any, name: str) -> Iterator[SchemaPart]:
         """Yield the argument and the input fields that a name goes through and that can be absent.
 
-        With a default it is never absent.
+        A part with a default for it is never absent.
         """
         given, (_, *steps) = field.args[part[-1]], name.split(".")
-        while True:
-            if given.default is None:
-                yield part
+        while not _supplies(coerce_default_value(given), steps):
+            yield part
             type_ = get_named_type(given.type)
             fields = getattr(type_, "fields", {})
             if not steps or steps[0] not in fields:
                 return
             part, given = (type_.name, steps[0]), fields[steps.pop(0)]
+
+
+def _supplies(default: Any, steps: Sequence[str]) -> bool:
+    """Return whether the default of an argument or input field has a value at the end of steps."""
+    if isinstance(default, list):
+        return any(_supplies(item, steps) for item in default)
+    if not steps:
+        return default is not Undefined
+    return isinstance(default, dict) and _supplies(default.get(steps[0], Undefined), steps[1:])

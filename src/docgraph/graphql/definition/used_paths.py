@@ -1,251 +1,232 @@
 """Used paths: the properties that a mapping compares or orders by, and the arguments it needs.
 
-It reads filters, orders and stages as the author wrote them, with their placeholders.
+Stages may rename properties and copy whole documents. Each stage is read with the origins of what
+the stages before it return.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final
 
 from docgraph.graphql.definition.group_visibility import KEEPING_DOCUMENTS, name_results
-from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
+from docgraph.graphql.definition.mapping import GroupMapping, QueryMapping
+from docgraph.graphql.definition.origins import (
+    NO_ORIGIN,
+    Shape,
+    StageVariables,
+    enter_path,
+    flatten_shape,
+    merge_shapes,
+    put_part,
+    set_document,
+    shape_documents,
+)
+from docgraph.graphql.definition.used_values import (
+    TEXT,
+    UsedPath,
+    ValueReader,
+    find_arguments,
+    read_branches,
+)
 from docgraph.graphql.definition.visibility import Coordinates
 from docgraph.store.guard.references import find_reference, nested_pipelines
 from docgraph.store.names import namespace_of, walk
 
-TEXT: Final = "$text"  # the properties in the text index
-ANY: Final = ""  # every property: a filter that the caller writes
-
-_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
-_WHOLE_DOCUMENTS: Final = ("$$ROOT.", "$$CURRENT.")
-# They read whether there is a value, or how many, but not what is in it.
-_SHALLOW: Final = frozenset({"$size", "$isArray", "$type"})
 _COPYING: Final = frozenset({"$project", "$set", "$addFields"})
+_JOINS: Final = frozenset({"$lookup", "$graphLookup"})
 _SEARCHES: Final = frozenset({"$search", "$searchMeta", "$vectorSearch"})
-_SORTS: Final = frozenset({"sortBy", "$sort"})
-_SCHEMA: Final = "$jsonSchema"
-_SPREADING: Final = frozenset({"$densify", "$fill"})
+_GROUPS: Final = frozenset({"$group", "$bucket", "$bucketAuto", "$sortByCount"})
+_OPTIONS: Final = frozenset({"window", "method"})
+_KEYS: Final = frozenset({"_id", "groupBy", "partitionBy"})
 
 
-class GivenArguments(NamedTuple):
-    """The arguments that a use depends on, and those of them without which there is no use."""
+def read_used_paths(place: Coordinates, mapping: Any) -> tuple[list[UsedPath], Shape]:
+    """Return the properties that a field uses, those of its parents too.
 
-    names: frozenset[str] = frozenset()
-    gating: frozenset[str] = frozenset()
-
-    def __or__(self, other: Any) -> GivenArguments:
-        return GivenArguments(self.names | other.names, self.gating | other.gating)
-
-
-_NOTHING_GIVEN: Final = GivenArguments()
-
-
-class UsedPath(NamedTuple):
-    """A property of a collection that a part of a mapping reads."""
-
-    key: str
-    namespace: str
-    path: str
-    given: GivenArguments = _NOTHING_GIVEN
-    is_shallow: bool = False
-    is_parent: bool = False  # of the parent document, by `$fk`
-
-
-def read_used_paths(place: Coordinates, mapping: Any) -> Iterator[UsedPath]:
-    """Yield the properties that the mapping of a field uses, those of its parents too."""
+    Also return the shape of its documents, unless they are groups.
+    """
     namespace = namespace_of(mapping.db, mapping.collection)
+    documents = results = shape_documents(namespace)
     if isinstance(mapping, QueryMapping | GroupMapping):
-        yield from _PathReader("find", namespace).read_filter(mapping.find.source)
-        sort = {} if mapping.sort is None else mapping.sort.source
-        reader = _PathReader("sort", namespace)
-        if isinstance(mapping, QueryMapping):
-            yield from reader.read_sort(sort)
-        else:  # keys follow their fields, totals are fixed
-            totals = {name: one for name, one in mapping.results.items() if one.operator != "by"}
-            paths = {totals[name].path: one for name, one in sort.items() if name in totals}
-            yield from reader.read_sort({path: one for path, one in paths.items() if path})
-    elif isinstance(mapping, AggregationMapping):
-        results = name_results(place, mapping)
-        yield from _read_stages(mapping.stages.source, namespace, results, _NOTHING_GIVEN)
+        reader: ValueReader = ValueReader("find")
+        reader.read_filter(mapping.find.source, set_document(documents))
+        reader.key, ordered = "sort", documents
+        if isinstance(mapping, GroupMapping):  # keys follow their fields, totals are fixed
+            results = NO_ORIGIN
+            totals = {n: one for n, one in mapping.results.items() if one.operator != "by"}
+            paths = {n: one.path for n, one in totals.items() if one.path}
+            ordered = {n: frozenset({(namespace, path)}) for n, path in paths.items()}
+        reader.read_sort({} if mapping.sort is None else mapping.sort.source, ordered)
+    else:
+        stages = reader = StageReader(mapping.db, name_results(place, mapping))
+        results = stages.read_stages(mapping.stages.source, set_document(documents))
+    uses = [*reader.uses]
     for template in mapping.templates:
-        for key in template.foreign_keys:
-            yield UsedPath(template.context.replace("filter", "find"), "", key, is_parent=True)
+        # Of the parent, whose namespace is its type, and of documents that `Query` returns.
+        others = [(place[0], path) for path in template.foreign_keys]
+        others += [("Query", path) for path in template.root_paths]
+        for type_name, path in others:
+            ((_, name),) = enter_path(shape_documents(type_name), path)[""]
+            uses.append(UsedPath(template.context.replace("filter", "find"), type_name, name))
+    return uses, results
 
 
-def _read_stages(
-    stages: Any, namespace: str, results: str, given: GivenArguments, key: str = ""
-) -> Iterator[UsedPath]:
-    """Yield the properties that stages read; after one that reshapes, they are `results`."""
-    reader = _PathReader(key, namespace)
-    for number, stage in enumerate(stages if isinstance(stages, list) else [stages]):
-        if not isinstance(stage, Mapping) or len(stage) != 1:
-            continue
-        ((name, body),) = stage.items()
-        here = key or f"stages[{number}]"
-        if name == "$ifarg":
-            for names, branch in _read_branches(body):
-                yield from _read_stages(branch, reader.namespace, results, given | names, here)
-            continue
-        reader.key = here
-        for use in reader.read_stage(name, body):
-            yield use._replace(given=use.given | given)
-        reference = find_reference(name, body, namespace.partition(".")[0])
-        other = reader.namespace if reference is None else namespace_of(*reference[:2])
-        for _, nested in nested_pipelines(name, body):
-            yield from _read_stages(nested, other, f"{results}/{here}", given, here)
-        if name not in KEEPING_DOCUMENTS:
-            reader.namespace = results
+class StageReader(ValueReader):
+    """Reads pipelines; `results` names the documents after a stage that returns others."""
 
+    def __init__(self, db: str, results: str) -> None:
+        super().__init__("")
+        self._db = db
+        self._results = results
 
-class _PathReader:
-    """Reads one part of a mapping; `joined` are the collections of `$lookup`, by property."""
+    def read_stages(self, stages: Any, variables: StageVariables, key: str = "") -> Shape:
+        """Note the properties that stages read; return the shape of what they return."""
+        for number, stage in enumerate(stages if isinstance(stages, list) else [stages]):
+            if not isinstance(stage, Mapping) or len(stage) != 1:
+                continue
+            ((name, body),) = stage.items()
+            self.key = key or f"stages[{number}]"
+            if name == "$ifarg":
+                shapes = [variables["ROOT"]]
+                for given, branch in read_branches(body):
+                    with self.giving(given):
+                        shapes.append(self.read_stages(branch, variables, self.key))
+                root = merge_shapes(*shapes)
+            else:
+                root = self._read_stage(name, body, variables)
+            variables = set_document(root, variables)
+        return variables["ROOT"]
 
-    def __init__(self, key: str, namespace: str) -> None:
-        self.key = key
-        self.namespace = namespace
-        self._joined: dict[str, str] = {}
-
-    def read_filter(
-        self, source: Any, given: GivenArguments = _NOTHING_GIVEN, prefix: str = ""
-    ) -> Iterator[UsedPath]:
-        """Yield the properties that a filter compares."""
-        for one in source if isinstance(source, list) else ():
-            yield from self.read_filter(one, given, prefix)
-        for key, condition in source.items() if isinstance(source, Mapping) else ():
-            if key == "$ifarg":
-                for names, branch in _read_branches(condition):
-                    yield from self.read_filter(branch, given | names, prefix)
-            elif key in _LOGICAL:
-                yield from self.read_filter(condition, given, prefix)
-            elif key == "$expr":
-                yield from self.read_expression(condition, given)
-            elif key in (TEXT, _SCHEMA):
-                named = [TEXT] if key == TEXT else _find_named(condition)
-                yield from (self._use(one, given | _find_arguments(condition)) for one in named)
-            elif key == "$arg":
-                yield self._use(prefix or ANY, given | _find_arguments(source))
-            elif key[:1] != "$":
-                yield from self._read_condition(f"{prefix}{key}", condition, given)
-
-    def _read_condition(
-        self, path: str, condition: Any, given: GivenArguments
-    ) -> Iterator[UsedPath]:
-        inner = condition.get("$elemMatch") if isinstance(condition, Mapping) else None
-        if isinstance(inner, Mapping) and any(key[:1] != "$" for key in inner):
-            yield from self.read_filter(inner, given, f"{path}.")
-        else:
-            yield self._use(path, given | _find_arguments(condition))
-
-    def read_sort(self, source: Any) -> Iterator[UsedPath]:
-        """Yield the properties of an order."""
-        for path, direction in source.items() if isinstance(source, Mapping) else ():
-            if path[:1] != "$":
-                yield self._use(path, _find_arguments(direction, is_sort=True))
-
-    def read_stage(self, name: str, body: Any) -> Iterator[UsedPath]:
-        """Yield the properties that a stage reads, except those of its nested pipelines."""
+    def _read_stage(self, name: str, body: Any, variables: StageVariables) -> Shape:
+        """Note the properties that a stage reads; return the shape of what it returns."""
+        root, named = variables["ROOT"], _as_object(body)
         if name == "$match":
-            yield from self.read_filter(body)
-            return
-        if name == "$sort":
-            yield from self.read_sort(body)
-            return
-        if name in _SEARCHES:
-            yield self._use(TEXT, _find_arguments(body))
-            return
-        if name == "$unwind":
-            body = body.get("path") if isinstance(body, Mapping) else body
-        if not isinstance(body, Mapping):
-            yield from self.read_expression(body, is_shallow=name == "$unwind")
-            return
-        nested = {key for key, _ in nested_pipelines(name, body)}
-        rest = {key: one for key, one in body.items() if key not in nested}
-        if name in _COPYING:
-            rest = {key: one for key, one in rest.items() if one != f"${key}"}
-        if name == "$geoNear":
-            yield from self.read_filter(rest.pop("query", {}))
-            yield from (self._use(str(one)) for one in (rest.pop("key", None),) if one)
-        if name in _SPREADING:  # they name properties without a `$`
-            named = [rest.get("field"), *(rest.get("partitionByFields") or ())]
-            yield from (self._use(one) for one in named if isinstance(one, str))
-        reference = find_reference(name, body, self.namespace.partition(".")[0])
-        if reference is not None and name != "$unionWith":
-            yield from self._read_join(body, namespace_of(*reference[:2]))
-        yield from self.read_expression(rest)
+            self.read_filter(body, variables)
+        elif name == "$sort":
+            self.read_sort(body, root)
+        elif name == "$unwind":
+            self.read_expression(named.get("path", body), variables, is_shallow=True)
+        elif name in ("$facet", "$unionWith", *_JOINS):
+            root = self._read_more(name, body, variables)
+        else:
+            with self.giving(find_arguments(body)):
+                root = self._read_computing(name, body, variables)
+        if name in KEEPING_DOCUMENTS:
+            return root
+        return merge_shapes(shape_documents(self._results), root)
 
-    def _read_join(self, body: Mapping[str, Any], other: str) -> Iterator[UsedPath]:
-        """Yield the properties that `$lookup` and `$graphLookup` compare."""
-        self._joined[str(body.get("as"))] = other
-        there = _PathReader(self.key, other)
+    def _read_more(self, name: str, body: Any, variables: StageVariables) -> Shape:
+        """Read a stage with pipelines of its own, or documents of another collection."""
+        if name == "$facet":
+            root = NO_ORIGIN
+            for facet, nested in nested_pipelines(name, body):
+                root = put_part(root, facet, self._read_nested(nested, variables, self._db))
+            return root
+        reference, named = find_reference(name, body, self._db), _as_object(body)
+        other = NO_ORIGIN if reference is None else shape_documents(namespace_of(*reference.place))
+        inner = set_document(other, variables)
+        if name in _JOINS:
+            with self.giving(find_arguments({**named, "pipeline": None})):
+                inner = {**inner, **self._read_join(named, variables, other)}
+        for _, nested in nested_pipelines(name, body):
+            other = self._read_nested(nested, inner, reference.db if reference else self._db)
+        if name == "$unionWith":
+            return merge_shapes(variables["ROOT"], other)
+        return put_part(variables["ROOT"], str(named.get("as")), other)
+
+    def _read_nested(self, stages: Any, variables: StageVariables, db: str) -> Shape:
+        before = self._db, self._results
+        self._db, self._results = db, f"{self._results}/{self.key}"
+        shape = self.read_stages(stages, variables, self.key)
+        self._db, self._results = before
+        return shape
+
+    def _read_join(
+        self, body: Mapping[str, Any], variables: StageVariables, other: Shape
+    ) -> StageVariables:
+        """Note what `$lookup` and `$graphLookup` compare; return the variables of the first."""
         if isinstance(local := body.get("localField"), str):
-            yield self._use(local)
+            self.record_all(enter_path(variables["ROOT"], local))
+        self.record_documents(self.read_expression(body.get("startWith"), variables))
         for key in ("foreignField", "connectFromField", "connectToField"):
             if isinstance(path := body.get(key), str):
-                yield there._use(path)
-        yield from there.read_filter(body.get("restrictSearchWithMatch"))
+                self.record_all(enter_path(other, path))
+        self.read_filter(body.get("restrictSearchWithMatch"), set_document(other))
+        return self.read_variables(body.get("let"), variables)
 
-    def read_expression(
-        self, value: Any, given: GivenArguments = _NOTHING_GIVEN, *, is_shallow: bool = False
-    ) -> Iterator[UsedPath]:
-        """Yield the properties that an expression reads, with the arguments in it."""
-        given = given | _find_arguments(value)
-        pending = [(value, is_shallow)]
-        while pending:
-            one, is_shallow = pending.pop()
-            if isinstance(one, str):
-                for prefix in _WHOLE_DOCUMENTS:
-                    one = f"${one.removeprefix(prefix)}" if one.startswith(prefix) else one
-                if one[:1] == "$" and one[1:2] not in ("", "$"):
-                    yield self._use(one[1:], given, is_shallow=is_shallow)
-            elif isinstance(one, list):
-                pending += [(item, is_shallow) for item in one]
-            elif isinstance(one, Mapping):
-                yield from self._read_named(one, given)
-                unread = ("$literal", "$arg", "$fk")
-                pending += [(v, key in _SHALLOW) for key, v in one.items() if key not in unread]
+    def _read_computing(self, name: str, body: Any, variables: StageVariables) -> Shape:
+        root, named = variables["ROOT"], _as_object(body)
+        if name in _COPYING:
+            fields = {key: one for key, one in named.items() if one != f"${key}"}
+            return self._put_fields(root, fields, variables)
+        if name in _GROUPS:
+            fields = {"_id": body, **named} if name == "$sortByCount" else dict(named)
+            outputs = _as_object(fields.pop("output", None))
+            return self._put_fields(NO_ORIGIN, {**fields, **outputs}, variables)
+        if name in ("$setWindowFields", "$fill", "$densify"):
+            return self._read_windows(named, variables)
+        if name in _SEARCHES or name == "$geoNear":
+            self._read_search(name, named, variables)
+            return root
+        value = self.read_expression(body, variables)
+        if name == "$redact" and "$$DESCEND" in walk(body):  # each path is read at every level
+            self.record_documents(root)
+        if name == "$replaceRoot":
+            return enter_path(value, "newRoot")
+        return root if name in KEEPING_DOCUMENTS else value
 
-    def _read_named(self, value: Mapping[str, Any], given: GivenArguments) -> Iterator[UsedPath]:
-        """Yield properties that an expression names without a `$`."""
-        field = value.get("$getField")
-        field = field.get("field") if isinstance(field, Mapping) else field
-        if isinstance(field, str):
-            yield self._use(field, given)
-        for key in _SORTS.intersection(value):
-            yield from self.read_sort(value[key])
+    def _put_fields(
+        self, root: Shape, fields: Mapping[str, Any], variables: StageVariables
+    ) -> Shape:
+        """Return the shape of documents with these computed fields."""
+        for key, value in fields.items():
+            if isinstance(value, int | float):
+                continue  # a constant, or a property that is only included or left out
+            shape = self.read_expression(value, variables)
+            if key in _KEYS:
+                self.record_documents(shape)
+            changed = put_part(root, "_id" if key == "groupBy" else key, shape)
+            is_merged = isinstance(value, Mapping) and not any(name[:1] == "$" for name in value)
+            root = merge_shapes(root, changed) if is_merged else changed
+        return root
 
-    def _use(
-        self, path: str, given: GivenArguments = _NOTHING_GIVEN, *, is_shallow: bool = False
-    ) -> UsedPath:
-        first, _, rest = path.partition(".")
-        if first in self._joined:
-            return UsedPath(self.key, self._joined[first], rest, given, is_shallow or not rest)
-        steps = (step for step in path.split(".") if not step.isdigit())
-        return UsedPath(self.key, self.namespace, ".".join(steps), given, is_shallow)
+    def _read_windows(self, named: Mapping[str, Any], variables: StageVariables) -> Shape:
+        """Read `$setWindowFields`, `$fill` or `$densify`; the last two name properties, too."""
+        root = variables["ROOT"]
+        for name in walk([named.get("field"), named.get("partitionByFields")]):
+            if isinstance(name, str):
+                self.record_all(enter_path(root, name))
+        self.record_documents(self.read_expression(named.get("partitionBy"), variables))
+        if "sortBy" in named:
+            self.read_sort(named["sortBy"], root)
+        outputs = {}
+        for key, output in _as_object(named.get("output")).items():
+            parts = {n: one for n, one in _as_object(output).items() if n not in _OPTIONS}
+            outputs[key] = parts.get("value", parts)
+        return merge_shapes(root, self._put_fields(root, outputs, variables))
+
+    def _read_search(self, name: str, body: Mapping[str, Any], variables: StageVariables) -> None:
+        """Read a search by an index, which may contain any property."""
+        root, key = variables["ROOT"], body.get("key")
+        if name == "$geoNear":
+            self.read_filter(body.get("query"), variables)
+            self.read_expression(body.get("near"), variables)
+            self.record_all(enter_path(root, key) if isinstance(key, str) else flatten_shape(root))
+            return
+        self.record([("", TEXT)])
+        self.read_filter(body.get("filter"), variables)
+        self.read_sort(body.get("sort", {}), root)
+        for part in walk(body):
+            if not isinstance(part, Mapping):
+                continue
+            paths = [one for one in walk(part.get("path")) if isinstance(one, str)]
+            for path in paths:
+                self.record_all(enter_path(root, path))
+            if "queryString" in part or isinstance(part.get("wildcard"), str):
+                self.record_documents(root)  # they name properties in a language of their own
 
 
-def _read_branches(body: Any) -> Iterator[tuple[GivenArguments, Any]]:
-    """Yield the parts of `$ifarg`: one with its arguments, one without."""
-    if isinstance(body, list) and len(body) > 1:
-        names = frozenset(body[0] if isinstance(body[0], list) else [body[0]])
-        yield GivenArguments(names, names), body[1]
-        yield from ((GivenArguments(names), part) for part in body[2:])
-
-
-def _find_named(schema: Any) -> Iterator[str]:
-    """Yield the properties that `$jsonSchema` names at any depth, those below them included."""
-    for one in walk(schema):
-        if isinstance(one, Mapping):
-            for key in ("properties", "required", "dependencies", "patternProperties"):
-                yield from (str(name) for name in one.get(key) or ())
-
-
-def _find_arguments(value: Any, *, is_sort: bool = False) -> GivenArguments:
-    """Return the arguments in a value; an order by null is no order."""
-    found: list[tuple[str, bool]] = []
-    for one in walk(value):
-        if isinstance(one, Mapping) and "$arg" in one:
-            name, *other = one["$arg"] if isinstance(one["$arg"], list) else [one["$arg"]]
-            found.append((str(name), not other or (is_sort and other[0] is None)))
-    names = frozenset(name for name, _ in found)
-    return GivenArguments(names, frozenset(name for name, is_gating in found if is_gating))
+def _as_object(value: Any) -> Mapping[str, Any]:
+    """Return the value, or an empty object for what MongoDB will reject."""
+    return value if isinstance(value, Mapping) else {}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from docgraph.exchange import Deadline, Document
@@ -20,7 +21,7 @@ from docgraph.graphql.execute.execution import Run
 from docgraph.graphql.execute.window import Window
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.runtime.tasks import concurrently
-from docgraph.store.driver.malformed import reading_reply
+from docgraph.store.driver.malformed import check_documents, reading_reply
 from docgraph.variables.value_marks import narrow
 
 BatchAnswer = list[Document] | FieldFailure
@@ -204,6 +205,7 @@ async def _send_together(
     with reading_reply():
         for result in results:
             answers[result["query"]].append(result["document"])
+        check_documents(chain.from_iterable(answers))
     checked = [query.check(answer, run) for query, answer in zip(sent, answers, strict=True)]
     pairs = zip(answers, checked, strict=True)
     dropped = sum(len(whole) - len(answer) for whole, answer in pairs if isinstance(answer, list))

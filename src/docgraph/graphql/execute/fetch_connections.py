@@ -173,7 +173,8 @@ class _Pages:
         }
         if not wanted:
             return
-        ids = [document["_id"] for document in wanted.values()]
+        with reading_reply():
+            ids = [document["_id"] for document in wanted.values()]
         keys = await find_keys(self._fetch, self._page.order, ids, run)
         for number, document in wanted.items():
             if (key := keys.get(freeze(document["_id"]))) is not None:

@@ -8,6 +8,7 @@ documents beyond the limit of each parent.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from docgraph.codec.equality import EqualityKey
@@ -20,7 +21,7 @@ from docgraph.graphql.execute.window import Window
 from docgraph.graphql.joins import Join
 from docgraph.graphql.plan.plan_tree import Fetch
 from docgraph.graphql.plan.relation import cut_path
-from docgraph.store.driver.malformed import reading_reply
+from docgraph.store.driver.malformed import check_documents, reading_reply
 
 
 async def fetch_by_lookup(
@@ -58,6 +59,7 @@ async def fetch_by_lookup(
     with reading_reply():
         for result in results:
             groups[result["n"]].append(result["document"])
+        check_documents(chain.from_iterable(groups))
     groups = [run.trim(documents, window.limit) for documents in groups]
     run.count(sum(map(len, groups)))
     pairs = zip(seekers.values(), groups, strict=True)

@@ -206,7 +206,12 @@ async def find_keys(
     keyset = Keyset(None, {SORT_KEY: build_key(order)})
     documents = await run.find_positions(fetch, ids, dict(order), keyset)
     with reading_reply():
-        return {freeze(document["_id"]): read_key(document[SORT_KEY]) for document in documents}
+        keys: dict[Any, SortKey] = {
+            freeze(document["_id"]): read_key(document[SORT_KEY]) for document in documents
+        }
+        if any(len(key) != len(order) for key in keys.values()):
+            raise ValueError("a sort key has another length than the order")
+    return keys
 
 
 async def find_inexact(
@@ -221,6 +226,7 @@ async def find_inexact(
         filter_ = {"$or": [match_key(order, keys[number]) for number in part]}
         ids = [keys[number][place] for number in part]
         documents = await run.find_positions(fetch, ids, dict(order), Keyset(filter_, {}))
-        exact = {freeze(document["_id"]) for document in documents}
+        with reading_reply():
+            exact = {freeze(document["_id"]) for document in documents}
         inexact += [number for number in part if freeze(keys[number][place]) not in exact]
     return inexact

@@ -302,10 +302,13 @@ class Exchanges:
             await self._enter(call)
 
     async def _enter(self, call: HttpCall) -> None:
-        deadline = Deadline() if call.exchange is None else call.exchange.deadline
+        deadline, client = Deadline(), call.wire.connection.client
+        if call.exchange is not None:
+            deadline, client = call.exchange.deadline, call.exchange.request.connection.client
+        share = "" if client is None else group_address(client[0])
         try:
             with deadline.waiting():
-                await self._gate.enter(deadline.find_patience(None))
+                await self._gate.enter(deadline.find_patience(None), share=share)
         except Overloaded:
             self._reject(call)
             raise

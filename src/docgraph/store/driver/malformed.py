@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from pymongo.errors import ProtocolError
 
@@ -43,6 +43,13 @@ def reading_reply() -> Iterator[None]:
         yield
     except (*_SHAPE_ERRORS, ValueError, OverflowError) as error:
         raise invalid_response() from error
+
+
+def check_documents(values: Iterable[Any]) -> None:
+    """Raise `TypeError`, for `reading_reply`, if a part of a response is no document."""
+    for kind in set(map(type, values)):
+        if not issubclass(kind, dict):
+            raise TypeError(f"a document is of the type {kind.__name__}")
 
 
 def is_invalid_response(error: DocgraphError) -> bool:

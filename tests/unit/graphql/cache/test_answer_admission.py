@@ -93,10 +93,7 @@ class QuietWatch:
         return True
 
     def register(self, *_: Any) -> Any:
-        return SimpleNamespace(bytes=0)
-
-    def release(self, registration: Any) -> None:
-        pass
+        return SimpleNamespace(bytes=0, release=lambda: None)
 
 
 READ = ("blog.posts", "blog.users")

@@ -107,6 +107,126 @@ def test_orders_are_named() -> None:
     assert warn(sort=sort, sdl=hidden) == []
 
 
+ALL = "Home.street, Person.bossId, Person.salary"
+BY_Q = "every property with the argument q"
+
+
+def test_orders_by_a_path_that_the_caller_chooses_are_named() -> None:
+    assert warn(sort={"$arg": "q"}) == text("people.sort", BY_Q, ALL)
+    assert warn(sort={"$arg": ["q", {"name": 1}]}) == text("people.sort", BY_Q, ALL)
+    assert warn(stages=[{"$sort": {"$arg": "q"}}]) == text("people.stages[0]", BY_Q, ALL)
+    hidden = SDL.replace("q: BsonDocument)", f"q: BsonDocument {HR})")
+    assert warn(sort={"$arg": "q"}, sdl=hidden) == []
+
+
+@pytest.mark.parametrize(
+    "stages",
+    [
+        [{"$group": {"_id": "$name", "doc": {"$first": "$$ROOT"}}}],
+        [{"$group": {"_id": "$name", "doc": {"$push": {"$mergeObjects": ["$$ROOT", {"x": 1}]}}}}],
+        [{"$set": {"doc": "$$ROOT"}}],
+        [{"$replaceWith": {"doc": "$$CURRENT"}}],
+        [{"$facet": {"doc": [{"$match": {"name": "x"}}]}}],
+        [{"$facet": {"doc": [{"$limit": 5}]}}, {"$unwind": "$doc"}],
+        [{"$group": {"_id": 1, "all": {"$push": "$$ROOT"}}}, {"$project": {"doc": "$all"}}],
+        [{"$ifarg": ["q", {"$set": {"doc": "$$ROOT"}}]}],
+        [{"$lookup": {"from": "people", "pipeline": [{"$limit": 1}], "as": "doc"}}],
+    ],
+)
+@pytest.mark.parametrize(
+    ("last", "use"),
+    [
+        ({"$match": {"doc.salary": {"$gt": {"$arg": "salaryMin"}}}}, BY_ARGUMENT),
+        ({"$match": {"doc": {"$elemMatch": {"salary": 5}}}}, "salary"),
+        ({"$sort": {"doc.salary": 1}}, "salary"),
+        (
+            {"$set": {"x": {"$let": {"vars": {"d": "$doc"}, "in": {"$gt": ["$$d.salary", 1]}}}}},
+            "salary",
+        ),
+        ({"$set": {"x": {"$map": {"input": "$doc", "as": "d", "in": "$$d.salary"}}}}, "salary"),
+        ({"$set": {"x": {"$sortArray": {"input": "$doc", "sortBy": {"salary": 1}}}}}, "salary"),
+        (
+            {
+                "$lookup": {
+                    "from": "teams",
+                    "let": {"d": "$doc"},
+                    "pipeline": [{"$match": {"$expr": {"$gt": ["$pay", "$$d.salary"]}}}],
+                    "as": "t",
+                }
+            },
+            "salary",
+        ),
+    ],
+)
+def test_whole_documents_under_another_name_are_followed(
+    stages: list[Any], last: Any, use: str
+) -> None:
+    assert warn(stages=stages) == []
+    assert warn(stages=[*stages, last]) == text(f"people.stages[{len(stages)}]", use)
+    harmless = {"$match": {"doc.name": {"$gt": {"$arg": "salaryMin"}}, "doc": {"$ne": []}}}
+    assert warn(stages=[*stages, harmless]) == []
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$set": {"pairs": {"$objectToArray": "$$ROOT"}}},
+        {"$group": {"_id": "$$ROOT"}},
+        {"$group": {"_id": "$name", "most": {"$max": "$$ROOT"}}},
+        {"$geoNear": {"near": [0, 0], "distanceField": "d"}},
+        {"$redact": {"$cond": [{"$gt": ["$level", 5]}, "$$DESCEND", "$$PRUNE"]}},
+    ],
+)
+def test_what_cannot_be_followed_is_named(stage: Any) -> None:
+    what = f"may compare every property for callers who do not see {ALL}"
+    assert warn(stages=[stage]) == [f"people.stages[0]: {what}"]
+    assert warn("teams", stages=[stage]) == []
+
+
+def test_a_property_that_replaces_a_joined_document_is_no_document() -> None:
+    lookup = {"$lookup": {"from": "people", "localField": "a", "foreignField": "b", "as": "p"}}
+    stages = [lookup, {"$set": {"p": {"$size": "$p"}}}, {"$sort": {"p": 1}}]
+    assert warn("teams", stages=stages) == []
+    assert warn("teams", stages=[lookup, {"$sort": {"p": 1}}]) == text(
+        "teams.stages[1]", "every property", ALL
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "is_open"),
+    [
+        (f"by: By {HR}", False),
+        (f"by: By = {{salary: 5}} {HR}", True),
+        (f'by: By = {{name: "x"}} {HR}', False),
+        (f"by: [By!] = [{{salary: 5}}] {HR}", True),
+        ('by: By = {name: "x"}', False),
+        (f"by: By = null {HR}", False),
+    ],
+)
+def test_the_default_of_a_hidden_input_object_opens_its_condition(
+    given: str, is_open: bool
+) -> None:
+    sdl = SDL.replace("by: By", given).replace("{ salary: Int name", f"{{ salary: Int {HR} name")
+    expected = text("people.find", "salary with the argument by.salary") if is_open else []
+    assert warn(find={"salary": {"$in": {"$arg": "by.salary"}}}, sdl=sdl) == expected
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$search": {"range": {"path": "salary", "gt": {"$arg": "salaryMin"}}}},
+        {
+            "$search": {
+                "range": {"path": ["name", {"value": "salary"}], "gt": {"$arg": "salaryMin"}}
+            }
+        },
+        {"$vectorSearch": {"filter": {"salary": {"$gt": {"$arg": "salaryMin"}}}}},
+    ],
+)
+def test_paths_of_searches_are_named(stage: Any) -> None:
+    assert text("people.stages[0]", BY_ARGUMENT)[0] in warn(stages=[stage])
+
+
 @pytest.mark.parametrize(
     ("old", "new", "is_open"),
     [
@@ -160,7 +280,19 @@ def test_a_property_that_a_visible_field_shows_is_not_hidden() -> None:
         ([{"$sortByCount": "$salary"}], "salary"),
         ([{"$unwind": "$salary"}], "salary"),
         ([{"$unionWith": {"coll": "people", "pipeline": [{"$match": {"salary": 1}}]}}], "salary"),
-        ([{"$geoNear": {"near": [0, 0], "distanceField": "d", "query": {"salary": 1}}}], "salary"),
+        (
+            [
+                {
+                    "$geoNear": {
+                        "near": [0, 0],
+                        "distanceField": "d",
+                        "key": "at",
+                        "query": {"salary": 1},
+                    }
+                }
+            ],
+            "salary",
+        ),
     ],
 )
 def test_stages_are_named(stages: list[Any], use: str) -> None:
@@ -231,6 +363,9 @@ def test_stages_that_only_pass_it_on_are_not_named(stages: list[Any]) -> None:
     [
         ({"_id": {"$fk": "bossId"}}, "mappings.Person.team.find", "bossId", "Person.bossId"),
         ({"bossId": {"$fk": "name"}}, "mappings.Person.team.find", "bossId", "Person.bossId"),
+        ({"a": {"$fk": "home.street"}}, "mappings.Person.team.find", "home.street", "Home.street"),
+        ({"a": {"$arg": "rootDoc.salary"}}, "mappings.Person.team.find", "salary", "Person.salary"),
+        ({"a": {"$fk": "home"}}, "mappings.Person.team.find", "home", "Home.street"),
     ],
 )
 def test_relations_are_named(find: dict[str, Any], where: str, use: str, field: str) -> None:
@@ -242,6 +377,40 @@ def test_relations_are_named(find: dict[str, Any], where: str, use: str, field: 
     report = check_definition(definition, settings=Graphql())
     found = [str(one) for one in report.warnings if "do not see" in one.what]
     assert found == text(where, use, field)
+
+
+def test_a_collection_that_only_stages_show_has_hidden_properties_too() -> None:
+    group = {"$group": {"_id": "$name", "doc": {"$first": "$$ROOT"}}}
+    match = {"$match": {"doc.salary": {"$gt": {"$arg": "salaryMin"}}}}
+    stages = [group, match, {"$replaceRoot": {"newRoot": "$doc"}}]
+    mappings = {"Query": {"people": {**PEOPLE, "stages": stages}}}
+    definition = {"_id": "app", "schema": SDL, "mappings": mappings}
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Query.people.stages[1]", BY_ARGUMENT)
+
+
+def test_a_relation_by_a_property_that_another_type_hides_is_named() -> None:
+    """The parents are of the same collection, though their type does not show the property."""
+    sdl = SDL.replace("type Team { name: String }", "type Team { name: String team: [Team] }")
+    relation: Any = {
+        "db": "d",
+        "collection": "teams",
+        "find": {"level": {"$lte": {"$fk": "salary"}}},
+    }
+    mappings: Any = {"Query": {"people": PEOPLE, "teams": PEOPLE}, "Team": {"team": relation}}
+    definition = {"_id": "app", "schema": sdl, "mappings": mappings}
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Team.team.find")
+    group = {"$group": {"_id": "$name", "doc": {"$first": "$$ROOT"}}}
+    mappings["Query"]["teams"] = {**PEOPLE, "stages": [group]}
+    relation["find"] = {"level": {"$lte": {"$fk": "doc.salary"}}}
+    report = check_definition(definition, settings=Graphql())
+    found = [str(one) for one in report.warnings if "do not see" in one.what]
+    assert found == text("mappings.Team.team.find")
+    mappings["Query"]["teams"] = TEAMS
+    assert "do not see" not in str(check_definition(definition, settings=Graphql()).warnings)
 
 
 @pytest.mark.parametrize("connection", [{}, {"field": "page"}])

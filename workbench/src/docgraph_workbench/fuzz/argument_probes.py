@@ -62,9 +62,9 @@ class ArgumentProbes(QueryMaker):
             yield self._compose(partial(self._render_probe, way, use.field[1], field, name, value))
 
     def _list_values(self, use: HiddenUse, path: str, values: list[Any]) -> list[Any]:
-        """Return the values for an argument, or filters with them if it is a whole filter."""
-        if use.path == "":
-            return [{path: value} for value in values[:1]]
+        """Return the values for an argument; filters and orders if it may be one of those."""
+        if use.path in ("", "*"):  # every property, for sure or perhaps
+            return [*({path: value} for value in values[:1]), {path: 1}, *values[:1]]
         is_same = path == use.path or path.startswith(f"{use.path}.")
         return values[:_MAX_VALUES] if is_same else []
 
