@@ -75,6 +75,7 @@ LOCAL = (
     "cli/",
     "config/",
     "embedded/",
+    "testing/",
     "docgraph_workbench/leak_check/",
     "docgraph_migrate/",
 )  # what people at the machine give

@@ -239,7 +239,9 @@ async def test_explaining_runs_nothing_and_names_the_scan_and_the_missing_index(
     with profiled(service.mongo, service.db, "films") as seen:
         told = (await use(service, "explain_query", app="films", query=query)).json
 
-    assert not [one for one in seen if one["command"].get("find")]
+    # A few documents show which properties are arrays; nothing of the query is read.
+    finds = [one["command"] for one in seen if one["command"].get("find")]
+    assert all((find["filter"], find["limit"]) == ({}, 20) for find in finds)
     fetches = {one["field"]: one for one in told["fetches"]}
     actors = fetches["Film.actors"]
     assert actors["access"] == "scan"
