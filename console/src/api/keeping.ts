@@ -17,6 +17,7 @@ export function useKeeping(key: string, value: unknown, onOther: (value: unknown
   const other = useRef(onOther);
   other.current = onOther;
   const heard = useRef<string | null | undefined>(undefined);
+  const before = useRef<string | null>(null);
   useEffect(() => hearKept((changed, now) => {
     if (changed !== key) return;
     heard.current = now === null ? null : JSON.stringify(now);
@@ -30,7 +31,10 @@ export function useKeeping(key: string, value: unknown, onOther: (value: unknown
       if (text === null) dropKept(key);
       else setKept(writeKept(key, value));
     };
+    const isOver = text === null && before.current !== null;
+    before.current = text;
     due.current = keep;
+    if (isOver) return keep(); // what was saved is not unsaved work for a moment longer
     const timer = setTimeout(keep, delay);
     return () => clearTimeout(timer);
   }, [key, text]);
