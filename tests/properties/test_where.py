@@ -26,6 +26,7 @@ from docgraph.graphql.where import WhereField, WhereSpec, compile_where, find_en
 from docgraph.store.guard.fence import find_unsafe
 from docgraph.variables import compile_field, matches_nothing
 from tests.chance import examples
+from tests.expect import present
 
 Document = dict[str, Any]
 
@@ -97,7 +98,7 @@ STRICT = {
 def require(path: str, name: str) -> WhereField:
     items = ItemFields(SCHEMA, {}, {"Option": ENUM})
     fields = {key: WhereField(key, EVERYTHING) for key in "ns"} if name == "items" else {}
-    fit = items.find_fit(SCHEMA.query_type.fields[name].type)  # type: ignore[union-attr]
+    fit = items.find_fit(present(SCHEMA.query_type).fields[name].type)
     return WhereField(path, EVERYTHING, is_list=True, fields=fields, fit=fit)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from docgraph.access.combine import bound
+from docgraph.access.combine import Contradiction, bound
 from docgraph.access.language.path_functions import parse_template
 from docgraph.access.sections import FilterOperatorsBlacklist as FilterOperatorsBlacklistConfig
 from docgraph.access.sections import FullAuthorizer as FullAuthorizerConfig
@@ -142,8 +142,8 @@ class Authorization:
             try:
                 permission = bound(decision.permission, approval.permission)
                 return Decision(True, decision.reason, decision.authorizer, permission)
-            except ValueError as error:
-                reason = str(error)
+            except Contradiction as contradiction:
+                reason = str(contradiction)
         return Decision(False, f"of the owner of the key: {reason}", approval.authorizer)
 
     async def demands_login(self, exchange: Exchange) -> bool:

@@ -10,6 +10,10 @@ from docgraph.exchange import Permission
 from docgraph.exchange.exchange import RowFilters
 
 
+class Contradiction(ValueError):
+    """No permission has the conditions of both; the text is the reason."""
+
+
 def combine(outer: Permission | None, inner: Permission | None) -> Permission | None:
     """Combine two permissions: that of the inner request, without rows that the outer one hides."""
     if outer is None or not outer.read_filters:
@@ -28,7 +32,7 @@ def combine(outer: Permission | None, inner: Permission | None) -> Permission | 
 def bound(key: Permission | None, owner: Permission | None) -> Permission | None:
     """Return the permission of a key under the conditions of its owner, too (decision 72).
 
-    Raises `ValueError` where their values or properties cannot be combined.
+    Raises `Contradiction` where their values or properties cannot be combined.
     """
     if key is None or owner is None:
         return owner if key is None else key
@@ -58,7 +62,7 @@ def _join(
     heads = [{path.split(".", 1)[0] for path in paths} for paths in (first, second)]
     shows = any(first.values()) or any(second.values())
     if shows if is_shown else not heads[0].isdisjoint(heads[1]):
-        raise ValueError("the rules of the key and of its owner change documents differently")
+        raise Contradiction("the rules of the key and of its owner change documents differently")
     return {**first, **second}
 
 

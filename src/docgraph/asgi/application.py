@@ -93,7 +93,7 @@ class AsgiApplication:
             )
 
     @asynccontextmanager
-    async def lifespan(self) -> AsyncIterator[None]:
+    async def lifespan(self) -> AsyncIterator[Docgraph]:
         """Start the application, and stop it at the end; raises `StartupError`.
 
         A mounted application gets no lifespan of the server: its host enters this one in its own.
@@ -106,8 +106,7 @@ class AsgiApplication:
                 opening = self._open()
                 opened = await asyncio.to_thread(opening.__enter__)
                 stack.push_async_callback(asyncio.to_thread, opening.__exit__, None, None, None)
-                await self._start(stack, opened)
-                yield
+                yield await self._start(stack, opened)
         finally:
             self._loop = self._server = self.docgraph = None
 
@@ -116,7 +115,7 @@ class AsgiApplication:
         settings = _flatten(self._overrides)
         return load_tree(ConfigSources(self._config, None, settings, settings_origin="overrides"))
 
-    async def _start(self, stack: AsyncExitStack, opened: _Opened) -> None:
+    async def _start(self, stack: AsyncExitStack, opened: _Opened) -> Docgraph:
         prepared, started = opened.prepared, time.monotonic()
         settings = ServerSettings.from_sections(prepared.config.sections)
         application = Docgraph(*opened)
@@ -132,6 +131,7 @@ class AsgiApplication:
         stack.callback(lambda: emit(ServerStopped(time.monotonic() - started)))
         stack.callback(setattr, self, "_server", None)
         self._server, self.docgraph = server, application
+        return application
 
     @contextmanager
     def _open(self) -> Iterator[_Opened]:

@@ -291,4 +291,4 @@ def _build_metrics(registry: CollectorRegistry | None) -> Iterator[tuple[str, An
         elif spec.kind == "histogram":
             yield name, Histogram(*common, registry=registry, buckets=SECONDS)
         else:
-            yield name, Gauge(*common, registry=registry, multiprocess_mode=spec.mode)  # type: ignore[arg-type]
+            yield name, Gauge(*common, registry=registry, multiprocess_mode=spec.mode)

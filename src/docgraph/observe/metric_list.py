@@ -19,7 +19,7 @@ class MetricSpec:
     kind: Literal["counter", "histogram", "gauge"]
     help: str
     labels: tuple[str, ...] = ()
-    mode: str = ""
+    mode: Literal["livesum", "livemin", "livemax", "livemostrecent"] = "livesum"  # of a gauge
     counts: tuple[str, ...] = ()
 
 

@@ -101,9 +101,8 @@ class RunningApp:
             stack.callback(thread.join)
             stack.callback(loop.call_soon_threadsafe, loop.stop)
             lifespan = self._application.lifespan()
-            self.wait(lifespan.__aenter__())
+            self.values = self.wait(lifespan.__aenter__()).plugins.values
             stack.callback(lambda: self.wait(lifespan.__aexit__(None, None, None)))
-            self.values = self._application.docgraph.plugins.values  # type: ignore[union-attr]
             rules = self.wait(self.values["acl-rules"].find_all())
             self.roles.update(*(rule.roles for rule in rules), [self.values["root-role"] or ""])
             yield

@@ -29,6 +29,7 @@ from graphql import (
     NamedTypeNode,
     NameNode,
     NonNullTypeNode,
+    ObjectTypeDefinitionNode,
     TypeDefinitionNode,
     TypeExtensionNode,
     TypeNode,
@@ -69,7 +70,7 @@ def build_type(text: str) -> Any:
 
 
 def fill_definition(text: str, name: str, types: Mapping[str, str]) -> TypeDefinitionNode:
-    """Return the type definition of a text with another name, and other types of some fields."""
+    """Return the object type of a text with another name, and other types of some fields."""
     node = parse_definition(text)
     fields = [
         replace(field, type=build_type(types[field.name.value]))
@@ -77,7 +78,9 @@ def fill_definition(text: str, name: str, types: Mapping[str, str]) -> TypeDefin
         else field
         for field in _parts_of(node)
     ]
-    return replace(node, name=NameNode(value=name), fields=tuple(fields))  # type: ignore[call-arg]
+    return ObjectTypeDefinitionNode(
+        name=NameNode(value=name), description=node.description, fields=tuple(fields)
+    )
 
 
 def parse_arguments(text: str) -> tuple[InputValueDefinitionNode, ...]:

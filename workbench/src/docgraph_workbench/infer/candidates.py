@@ -52,6 +52,7 @@ _ID_WORDS: Final = frozenset("id ids oid ref refs fk key keys".split())
 _RARE: Final = 0.1  # of the numbers in a range are keys
 _LIKE: Final = 0.85  # of two words, by the letters that they share
 _SHORTEST_LIKE: Final = 5
+_SHORTEST_ABBREVIATION: Final = 2
 _LONGEST_ABBREVIATION: Final = 4
 _GENERIC: Final = frozenset("id name code type key slug number no email title label".split())
 _OWN: Final = frozenset(
@@ -247,8 +248,10 @@ def _is_abbreviation(word: str, other: str) -> bool:
     """Return whether it is the beginning, or a short word with letters in the same order."""
     if len(other) <= max(len(word), _LONGEST_ABBREVIATION) or word[0] != other[0]:
         return False
-    if not 2 <= len(word) <= _LONGEST_ABBREVIATION:  # noqa: PLR2004
-        return other.startswith(word) and len(word) > 1
+    if len(word) < _SHORTEST_ABBREVIATION:
+        return False
+    if len(word) > _LONGEST_ABBREVIATION:
+        return other.startswith(word)
     letters = iter(other)
     return all(letter in letters for letter in word)
 
