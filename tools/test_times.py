@@ -1,7 +1,8 @@
 """Print what the tests of the last run cost, and check it against `tests/budgets.yml`.
 
-Budgets are about processor time, which says the same on a busy machine. The check is for a whole
-run of the first tier: the sum of a directory, and the time of each test by itself.
+Budgets are about processor time, of the sum of a directory and of each test by itself. A busy
+machine and a slower processor need up to twice as much: the check of a whole run of the first tier
+prints what exceeds its budget, and fails where that does not explain it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ RECORDS = ROOT / "build" / "test-times"
 BUDGETS = ROOT / "tests" / "budgets.yml"
 _PHASES = ("setup", "call", "teardown")
 _TOP = 25
-_BUSY = 6  # times as much processor time a test may take: a busy machine with another processor
+_SINGLE = 3  # times as much as its budget a single test may take, for it can meet a collection
+_BUSY = 2  # times as much processor time the same work may take
 
 Phases = dict[str, tuple[float, float]]
 
@@ -89,19 +91,19 @@ def print_report(times: Times) -> None:
         print(f"  {test}")
 
 
-def find_excesses(times: Times, budgets: dict[str, Any]) -> Iterator[str]:
-    """One line for each directory and each test above its budget."""
+def find_excesses(times: Times, budgets: dict[str, Any], factor: int = 1) -> Iterator[str]:
+    """One line for each directory and each test above so many times its budget."""
     first = Times([])
     first.tests = {name: one for name, one in times.tests.items() if name not in times.second_tier}
     allowed = budgets["directories"]
     for directory, (_, _, cpu) in sorted(first.sum_by(find_directory).items()):
         if directory not in allowed:
             yield f"{directory}: no budget in {BUDGETS.name}"
-        elif cpu > allowed[directory]:
+        elif cpu > factor * allowed[directory]:
             yield f"{directory}: {cpu:.0f} s of processor time, the budget is {allowed[directory]}"
     for test, phases in sorted(first.tests.items()):
         cpu = phases.get("call", (0, 0))[1]
-        if cpu > _BUSY * budgets["test"] and test.split("[")[0] not in budgets["longer"]:
+        if cpu > factor * _SINGLE * budgets["test"] and test.split("[")[0] not in budgets["longer"]:
             yield f"{test}: {cpu:.1f} s of processor time, the budget is {budgets['test']}"
 
 
@@ -109,7 +111,7 @@ def main() -> int:
     """Print the report, or with `--check` only what exceeds its budget."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        "--check", action="store_true", help="print what exceeds its budget; exit with 1"
+        "--check", action="store_true", help="print what exceeds its budget; 1 if by much"
     )
     options = parser.parse_args()
     times = Times([json.loads(file.read_text()) for file in sorted(RECORDS.glob("*.json"))])
@@ -119,9 +121,9 @@ def main() -> int:
     if not options.check:
         print_report(times)
         return 0
-    excesses = list(find_excesses(times, yaml.safe_load(BUDGETS.read_text())))
-    print("\n".join(excesses) or "budgets of the tests kept")
-    return 1 if excesses else 0
+    budgets = yaml.safe_load(BUDGETS.read_text())
+    print("\n".join(find_excesses(times, budgets)) or "budgets of the tests kept")
+    return 1 if any(find_excesses(times, budgets, _BUSY)) else 0
 
 
 if __name__ == "__main__":
