@@ -24,7 +24,17 @@ from tests.programs import OTHER_HOST, PATIENCE_MS, launched_browser
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page
 
-__all__ = ["ADMIN", "HOSTILE", "READER", "Place", "Window", "launched", "open_window", "placed"]
+__all__ = [
+    "ADMIN",
+    "HOSTILE",
+    "READER",
+    "Place",
+    "Window",
+    "launched",
+    "open_window",
+    "placed",
+    "rewrite",
+]
 
 ADMIN, READER = "ada", "rita"
 PASSWORD = "a long enough secret"
@@ -115,9 +125,7 @@ class Window:
 
     def write(self, label: str, text: str) -> Locator:
         """Put a text in the place of the one of an editor."""
-        editor = self.page.get_by_role("textbox", name=label)
-        editor.fill(text)
-        return editor
+        return rewrite(self.page.get_by_role("textbox", name=label), text)
 
     def look(self) -> str:
         """All that can be read on the page now, and what went wrong in it."""
@@ -220,6 +228,14 @@ def placed(mongo: Mongo, uri: str, *settings: Mapping[str, Any]) -> Iterator[Pla
         process.terminate()
         process.communicate()
         drop(mongo, db)
+
+
+def rewrite(editor: Locator, text: str) -> Locator:
+    """Put a text in the place of the one of an editor, which may be drawn again meanwhile."""
+    # Its own key selects in its state; what `fill` selects in the page, the next drawing undoes.
+    editor.press("ControlOrMeta+a")
+    editor.fill(text)
+    return editor
 
 
 def _fill(place: Place) -> None:

@@ -21,7 +21,7 @@ from bson import (
     Timestamp,
 )
 
-from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Place, Window
+from tests.browser.harness import ADMIN, HOSTILE, PASSWORD, READER, Place, Window, rewrite
 from tests.browser.test_shell import end_login
 from tests.expect import present
 from tests.http.realms import render_basic
@@ -99,7 +99,7 @@ def edit(window: Window, old: str, new: str) -> None:
     editor = document.get_by_role("textbox", name="JSON")
     editor.get_by_text(old).first.wait_for()
     text = read(editor)
-    editor.fill(text.replace(old, new, 1))
+    rewrite(editor, text.replace(old, new, 1))
 
 
 def read(editor: Locator) -> str:
@@ -150,9 +150,9 @@ def test_pages_are_walked_by_keys_and_a_filter_is_checked_while_typing(window: W
     assert len(pages) >= 4
     assert all("after" in one and "page" not in one for one in pages)
 
-    page.get_by_role("textbox", name="Filter").fill('{"n": foo}')
+    window.write("Filter", '{"n": foo}')
     page.get_by_text("Filter, line 1: unknown word 'foo'").wait_for()
-    page.get_by_role("textbox", name="Filter").fill("{n: {$lt: 2}}")
+    window.write("Filter", "{n: {$lt: 2}}")
     page.get_by_text("A filter is a MongoDB query").wait_for()
     page.get_by_role("button", name="Find").click()
     page.get_by_text("Documents 1 to 71").wait_for()
@@ -280,7 +280,7 @@ def test_collections_documents_and_indexes_are_made_and_never_overwritten(window
 
     page.get_by_role("link", name="Insert the first one").click()
     for text in ('{"_id": 7, "at": {"$date": "2019-09-12T13:42:49.260Z"}}', '{"_id": 7}'):
-        page.get_by_role("textbox", name="New document").fill(text)
+        window.write("New document", text)
         page.get_by_role("region", name="New document").get_by_role("button", name="Insert").click()
         if "at" in text:
             page.get_by_role("list", name="Tree").get_by_text("2019-09-12").wait_for()

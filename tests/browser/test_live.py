@@ -222,7 +222,7 @@ def test_a_restricted_caller_follows_what_a_rule_opens_and_is_told_the_rest(
     expect(listed).to_have_text(["openneeds from"])  # and not the one that is closed
     listed.get_by_role("link").click()
     page.get_by_text("Variable from not bound").wait_for()
-    page.get_by_label("Variables").fill('{"from": "bob"}')
+    window.write("Variables", '{"from": "bob"}')
     page.get_by_role("button", name="Open with these").click()
     page.get_by_text("Connected since").wait_for()
     collection.insert_many(

@@ -34,7 +34,7 @@ def test_the_page_of_a_collection_is_found_again(window: Window, browser: Browse
     open_data(window, at("paged"))
     page = window.page
     previous = page.get_by_role("button", name="Previous")
-    page.get_by_role("textbox", name="Filter").fill("{even: true}")
+    window.write("Filter", "{even: true}")
     page.get_by_role("button", name="Find").click()
     page.get_by_text("Documents 1 to 100", exact=True).wait_for()
     page.get_by_role("button", name="Next").click()
@@ -82,12 +82,12 @@ def test_a_query_is_found_again_and_a_link_runs_nothing(window: Window, browser:
     page.get_by_role("region", name="Rows of posts").wait_for()
     page.get_by_role("button", name="Text", exact=True).click()
     page.get_by_label("Answer as text").wait_for()
-    page.get_by_role("textbox", name="Variables").fill('{"n": 4}')
+    window.write("Variables", '{"n": 4}')
     changed = urlencode({"query": QUERY, "variables": '{"n": 4}', "view": "text"})
     page.wait_for_url(lambda url: url.endswith(f"#{changed}"))
 
     page.get_by_role("button", name="New query").click()
-    page.get_by_role("textbox", name="Query").fill("query Other { authors { name } }")
+    window.write("Query", "query Other { authors { name } }")
     page.wait_for_url(lambda url: "Other" in url)
     page.go_back()
     expect(page.get_by_role("textbox", name="Query")).to_contain_text("Named")
