@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -230,7 +230,7 @@ def _blank(match: re.Match[str]) -> str:
 def _merge_keys(node: ConfigNode) -> ConfigNode:
     """Apply the merge keys (`<<`) of YAML 1.1."""
     if isinstance(node.value, tuple):
-        return replace(node, value=tuple(map(_merge_keys, node.value)))
+        return node._replace(value=tuple(map(_merge_keys, node.value)))
     if not isinstance(node.value, Mapping):
         return node
     entries = {name: _merge_keys(child) for name, child in node.value.items()}
@@ -238,7 +238,7 @@ def _merge_keys(node: ConfigNode) -> ConfigNode:
     if (bases := entries.pop("<<", None)) is not None:
         for base in reversed(bases.value if isinstance(bases.value, tuple) else (bases,)):
             merged |= base.value if isinstance(base.value, Mapping) else {}
-    return replace(node, value={**merged, **entries})
+    return node._replace(value={**merged, **entries})
 
 
 def _apply_mapping(root: ConfigNode, node: ConfigNode) -> ConfigNode:

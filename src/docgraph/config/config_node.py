@@ -7,15 +7,13 @@ into new ones. An `Origin` is the location of the value.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Scalar = str | int | float | bool | None
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(NamedTuple):
     """A position in a file, or the variable or option that set the value."""
 
     source: str
@@ -31,13 +29,12 @@ class Origin:
 BUILT_IN = Origin("built-in default")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigNode:
+class ConfigNode(NamedTuple):
     """A value and its origin; in a mapping, also the origin of its key."""
 
     value: Scalar | Mapping[str, ConfigNode] | tuple[ConfigNode, ...]
     origin: Origin
-    key: Origin | None = field(default=None)
+    key: Origin | None = None
 
     @property
     def place(self) -> Origin:
@@ -55,7 +52,7 @@ def merge(base: ConfigNode, over: ConfigNode) -> ConfigNode:
     joined = dict(base.value)
     for name, node in over.value.items():
         joined[name] = merge(joined[name], node) if name in joined else node
-    return replace(over, value=joined)
+    return over._replace(value=joined)
 
 
 def to_plain(node: ConfigNode) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -216,7 +216,7 @@ def _place(
     if not isinstance(children, Mapping):
         raise PathError(f"'{step}' leads nowhere: there is a single value above it")
     new = _place(children.get(step), steps, value, default_list, done + 1)
-    whole = {**children, step: replace(new, key=value.origin)}
+    whole = {**children, step: new._replace(key=value.origin)}
     return ConfigNode(
         whole, parent.origin if parent else value.origin, parent.key if parent else None
     )

@@ -8,8 +8,8 @@ bounded. Recoverable mistakes are reported and parsing continues; a syntax error
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 import yaml
@@ -21,6 +21,7 @@ _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOLEANS = dict.fromkeys(("true", "True", "TRUE"), True) | dict.fromkeys(
     ("false", "False", "FALSE"), False
 )
+_NUMBERS_BEGIN = frozenset("+-.0123456789")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,4000}")
 _OCTAL = re.compile(r"0o[0-7]{1,100}")
 _HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]{1,100}")
@@ -55,6 +56,8 @@ def resolve_scalar(text: str) -> str | int | float | bool | None:
         return None
     if text in _BOOLEANS:
         return _BOOLEANS[text]
+    if text[0] not in _NUMBERS_BEGIN:
+        return text
     if _DECIMAL.fullmatch(text):
         return int(text)
     if _OCTAL.fullmatch(text):
@@ -154,13 +157,30 @@ class _Composer:
     problems: list[Problem] = field(default_factory=list)
     count: int = 0
     anchors: dict[str, tuple[ConfigNode, int]] = field(default_factory=dict)
-    events: Iterator[Any] = field(init=False)
+    events: Any = field(init=False)  # a parser of PyYAML
 
     def compose(self) -> ConfigNode:
         if len(self.text) > self.bounds.text:
             longest = self.bounds.text
             self._give_up(self.locate(0, 0), self.at, f"longer than {longest} characters")
-        self.events = self._read_events()
+        try:
+            self.events = _LOADER(self.text)
+            return self._compose_document()
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line, column = (mark.line, mark.column) if mark else (0, 0)
+            message, hint = _explain_syntax(self.text, error, line, column)
+            self._give_up(self.locate(line, column), self.at, message, hint)
+        except (yaml.YAMLError, UnicodeError):
+            line, column = _find_unprintable(self.text)
+            self._give_up(
+                self.locate(line, column),
+                self.at,
+                "a character that YAML does not allow",
+                "remove it, or write it as an escape such as \\x07 in double quotes",
+            )
+
+    def _compose_document(self) -> ConfigNode:
         self._next()  # stream start
         event = self._next()
         if isinstance(event, yaml.StreamEndEvent):
@@ -177,25 +197,8 @@ class _Composer:
             )
         return node
 
-    def _read_events(self) -> Iterator[Any]:
-        try:
-            yield from yaml.parse(self.text, Loader=_LOADER)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            line, column = (mark.line, mark.column) if mark else (0, 0)
-            message, hint = _explain_syntax(self.text, error, line, column)
-            self._give_up(self.locate(line, column), self.at, message, hint)
-        except (yaml.YAMLError, UnicodeError):
-            line, column = _find_unprintable(self.text)
-            self._give_up(
-                self.locate(line, column),
-                self.at,
-                "a character that YAML does not allow",
-                "remove it, or write it as an escape such as \\x07 in double quotes",
-            )
-
     def _next(self) -> Any:
-        return next(self.events)
+        return self.events.get_event()
 
     def _compose_node(self, event: Any, path: str, depth: int) -> ConfigNode:
         origin = self._origin(event)
@@ -240,7 +243,7 @@ class _Composer:
                     f"it is already set at {first}; keep one of them",
                 )
                 continue
-            children[name] = replace(child, key=place)
+            children[name] = ConfigNode(child.value, child.origin, place)
         return children
 
     def _follow_alias(self, event: Any, path: str) -> ConfigNode:
@@ -249,7 +252,7 @@ class _Composer:
             self._give_up(origin, path, f"nothing is marked with '&{event.anchor}' before this")
         node, size = self.anchors[event.anchor]
         self._count(size, origin, path)
-        return replace(node, origin=origin)
+        return node._replace(origin=origin)
 
     def _resolve(self, event: Any, path: str) -> str | int | float | bool | None:
         text = str(event.value)
@@ -274,7 +277,8 @@ class _Composer:
             self._give_up(origin, path, f"more than {most} values, aliases included")
 
     def _origin(self, event: Any) -> Origin:
-        return self.locate(event.start_mark.line, event.start_mark.column)
+        mark = event.start_mark
+        return self.locate(mark.line, mark.column)
 
     def _report(self, origin: Origin, path: str, message: str, hint: str | None = None) -> None:
         self.problems.append(Problem(str(origin), path or "/", message, hint))

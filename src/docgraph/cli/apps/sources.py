@@ -196,8 +196,9 @@ def read_content(file: Path) -> Any:
             return decode(text)
         except DocgraphError as error:
             raise UnreadableError(f"not valid JSON: {error.message}") from None
+    name = file.name
     parsed = parse_yaml(
-        text, lambda line, column: Origin(file.name, line + 1, column + 1), bounds=DOCUMENT_BOUNDS
+        text, lambda line, column: Origin(name, line + 1, column + 1), bounds=DOCUMENT_BOUNDS
     )
     if parsed.node is None or parsed.problems:
         raise UnreadableError("; ".join(_describe(parsed.problems)))
