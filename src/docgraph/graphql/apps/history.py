@@ -100,24 +100,29 @@ def find_author(exchange: Exchange | None) -> str:
     return _ANONYMOUS if exchange.account is None else exchange.account.name
 
 
-def digest_definition(document: Document, text: bytes = b"") -> str:
+def digest_definition(document: Document) -> str:
     """Return a digest that ignores the properties docgraph adds; "" for no definition.
 
     A newer release may add more properties. Then instances of both releases would take turns
     recording versions, because each ignores different properties.
-
-    `text` is what `_render` returns: with no more properties than that, it is not rendered again.
     """
-    if not document:
-        return ""
-    meant = {name: value for name, value in document.items() if name == "_id" or name[:1] != "_"}
-    if not text or meant.keys() | _OURS != document.keys() | _OURS:
-        text = _render(meant)
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
+    return _render(document)[1] if document else ""
 
 
-def _render(document: Document) -> bytes:
-    return encode({k: v for k, v in document.items() if k not in _OURS}, JsonMode.EXTENDED)
+def _render(document: Document) -> tuple[bytes, str]:
+    """Return the text of a definition, and the digest of what its author means by it."""
+    meant: Document = {}
+    others: Document = {}
+    for name, value in document.items():
+        if name == "_id" or name[:1] != "_":
+            meant[name] = value
+        elif name not in _OURS:
+            others[name] = value
+    text = encode(meant, JsonMode.EXTENDED)
+    digest = hashlib.blake2b(text, digest_size=16).hexdigest()
+    if others:  # such as the marker of escaped keys
+        text = text[:-1] + b"," + encode(others, JsonMode.EXTENDED)[1:]
+    return text, digest
 
 
 class History:
@@ -220,8 +225,7 @@ class History:
             return None
         if head is None and stored is None:
             return None
-        text = b"" if stored is None else _render(stored)
-        digest = digest_definition(stored or {}, text)
+        text, digest = (b"", "") if stored is None else _render(stored)
         if head is not None and head.digest == digest:
             if is_known and head.by == DATABASE and head.etag == etag:
                 await self._sign(head, by)
