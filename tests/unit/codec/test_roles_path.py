@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from docgraph.codec.bson_types import Code
 from docgraph.codec.roles_path import RolesPath
+from docgraph.codec.roles_query import RolesQuery
 from docgraph.exchange import ConfigError
 
 
@@ -27,6 +30,20 @@ def test_what_can_be_asked_of_the_database_and_what_depends_on_more(
 ) -> None:
     found = RolesPath(path)
     assert (found.exact, found.is_monotone) == (exact, is_monotone)
+
+
+VALUES: list[Any] = [None, 1, "a", Code("a"), b"ab", [], ["a", 2, "b", "a"], [["a"], "b"], {}]
+VALUES += [{"x": "a", "y": ["b", ["c"]]}, [{"b": "a"}], {"b": ["a"]}, {"b": {"c": ["a"], "d": "b"}}]
+
+
+@pytest.mark.parametrize("path", ["$.a", "$.a[*]", "$.a.b", "$.a.b[*]"])
+def test_a_path_of_names_reads_what_the_standard_says(path: str) -> None:
+    standard, plain = RolesQuery(path), RolesPath(path)
+    assert (plain.property, plain.is_monotone) == (standard.property, standard.is_monotone)
+    for document in ({}, {"b": ["a"]}, *({"a": value} for value in VALUES)):
+        names = RolesPath(path)
+        names._query = standard
+        assert plain.read(document) == names.read(document), document
 
 
 def test_patterns_of_a_path_are_matched_in_linear_time() -> None:
