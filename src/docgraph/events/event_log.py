@@ -13,6 +13,7 @@ that are furthest behind are closed.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from docgraph.exchange.errors import Overloaded
 from docgraph.runtime.loop_share import LoopShare
 
 _WOKEN_PER_TURN: Final = 100  # readers; the work of each takes up to 0.2 ms
+_WOKEN_PER_COLLECTION: Final = 500  # each of them may replace 20 objects
 
 
 class LogBudget:
@@ -34,6 +36,7 @@ class LogBudget:
     def __init__(self, most_bytes: int | None = None) -> None:
         self.size = 0
         self.wakes = LoopShare(_WOKEN_PER_TURN)
+        self._woken = 0  # readers, since the last collection
         self._most = most_bytes
         # Those that retain events, the one with the oldest news first.
         self._logs: dict[EventLog, None] = {}
@@ -54,6 +57,17 @@ class LogBudget:
             self.size -= notice.size
         if not log.size:
             self.forget(log)
+
+    def count_woken(self) -> None:
+        """Collect the youngest objects after every few hundred readers that were woken.
+
+        The collector counts new objects less freed ones. A reader that replaces what it waits with
+        counts nothing, and of 10 000 readers the next collection would take 0.1 s in one step.
+        """
+        self._woken += 1
+        if self._woken >= _WOKEN_PER_COLLECTION:
+            self._woken = 0
+            gc.collect(1)
 
     def forget(self, log: EventLog) -> None:
         """Forget a log that retains nothing, or has ended."""
@@ -300,6 +314,7 @@ class LogReader:
     def _wake_due(self) -> None:
         self._is_due = False
         self.wake()
+        self._log.budget.count_woken()
 
     def wake(self) -> None:
         waiter = self._waiter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -374,3 +375,26 @@ async def wait_with_offer(log: EventLog, passed: list[SharedMessages]) -> None:
     reader = log.add_reader()
     reader.offer = take
     await reader.read()
+
+
+async def test_readers_that_replace_their_objects_leave_no_long_collection() -> None:
+    """The collector of Python does not count objects that take the place of others."""
+    log, readers, each = build_log(), 3000, 20
+    state: dict[int, list[list[int]]] = {}
+    youngest: list[int] = []
+
+    async def follow(number: int) -> None:
+        reader = log.add_reader()
+        while 3 not in numbers(await reader.read()):
+            state[number] = [[number] for _ in range(each)]
+            if number % 100 == 0:
+                youngest.append(len(gc.get_objects(0)))
+
+    following = [asyncio.create_task(follow(number)) for number in range(readers)]
+    await asyncio.sleep(0)
+    for event in (1, 2, 3):
+        publish(log, notices(event))
+        for _turn in range(readers // 50):
+            await asyncio.sleep(0)
+    await asyncio.gather(*following)
+    assert max(youngest) < readers * each / 2
