@@ -72,7 +72,8 @@ def _step_into(node: ConfigNode | None, step: str | int) -> ConfigNode | None:
     if isinstance(step, str) and isinstance(node.value, Mapping):
         return node.value.get(step)
     if isinstance(step, int) and isinstance(node.value, tuple) and step < len(node.value):
-        return node.value[step]
+        item: ConfigNode = node.value[step]  # mypy takes what a recursive tuple holds for Any
+        return item
     return None
 
 

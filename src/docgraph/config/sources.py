@@ -269,4 +269,5 @@ def load_list(file: Path, option: str, key: str) -> ConfigNode:
         problems.append(Problem(str(file), f"/{key}", f"there is no list '{key}'", hint))
     if problems:
         raise ConfigError(problems)
-    return keys[key]
+    entries: ConfigNode = keys[key]  # mypy takes what a recursive tuple holds for Any
+    return entries
