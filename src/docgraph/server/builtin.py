@@ -15,7 +15,7 @@ from docgraph.access import (
     rule_writes,
     rulebook,
 )
-from docgraph.auth import brute_force
+from docgraph.auth import api_key_service, brute_force
 from docgraph.auth.authenticators import (
     db_users,
     file_users,
@@ -52,7 +52,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     jwt.JwtMechanism,
     api_key.ApiKeyMechanism,
     api_key.KeyHeader,
-    api_key.ApiKeyService,
+    api_key_service.ApiKeyService,
     basic.IdentityMechanism,
     # authentication: realms, and what guards them
     db_users.DatabaseRealm,
