@@ -86,6 +86,10 @@ class HttpProtocol(asyncio.Protocol):
             if self.state.count_refused() > self._limits.lingering:
                 transport.close()
 
+    def eof_received(self) -> bool:
+        """Close the connection when it is its turn: the client has disconnected."""
+        return self.state.close_in_turn(self.transport, self.connection)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End the work for a client that disconnected."""
         self.state.release(self)

@@ -16,6 +16,7 @@ from docgraph.exchange.request import cut_unreadable
 from docgraph.observe import emit
 from docgraph.observe.events import RequestFailed, RequestRefused
 from docgraph.runtime.allocations import explain_shortage
+from docgraph.runtime.loop_share import LoopShare
 from docgraph.server.fields import RawHeaders, RequestIds
 from docgraph.server.http.connection_limits import Admitted, Cells, ConnectionLimits, OverloadPause
 from docgraph.server.http.connection_share import ConnectionShare
@@ -27,6 +28,7 @@ from docgraph.server.respond import CorsPolicy, Head, OffloadCompression, Respon
 from docgraph.server.settings import Limits, ServerSettings
 
 _SLOWEST: Final = 1024  # bytes per second that a peer has to read
+_CLOSED_PER_TURN: Final = 100  # connections; closing one takes 0.02 ms, thousands leave at once
 
 
 class Phase(Enum):
@@ -119,6 +121,7 @@ class ProcessState:
         self.resting = OverloadPause(exchanges.count_room)
         self.connections: dict[OpenConnection, Admitted] = {}
         self.date = b""
+        self._closings = LoopShare(_CLOSED_PER_TURN)
         self.is_leaving = False  # stopping: responses close their connections
         self._connection_limits = connection_limits
         self.trusts = connection_limits.trusts  # whether an address is that of a trusted proxy
@@ -132,6 +135,16 @@ class ProcessState:
     def hand_over(self, connection: OpenConnection, successor: OpenConnection) -> None:
         """Replace the protocol of a connection."""
         self.connections[successor] = self.connections.pop(connection)
+
+    def close_in_turn(self, transport: asyncio.Transport, connection: Connection) -> bool:
+        """Close the connection of a client that has left, in this turn of the loop or a later one.
+
+        Returns whether the connection stays open until then: one with TLS closes by itself.
+        """
+        if connection.scheme == "https":
+            return False
+        self._closings.call(transport.close)
+        return True
 
     def release(self, connection: OpenConnection) -> None:
         admitted = self.connections.pop(connection, Admitted.NOTHING)

@@ -161,6 +161,10 @@ class WebSocket(asyncio.Protocol):
     async def fail(self) -> None:
         await self.close(INTERNAL_ERROR, "internal error")
 
+    def eof_received(self) -> bool:
+        """Close the connection when it is its turn: the peer has disconnected."""
+        return self._state.close_in_turn(self.transport, self._call.wire.connection)
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Notify the handler that the peer has disconnected; it has a moment to end by itself."""
         self._state.release(self)

@@ -7,6 +7,8 @@ import gc
 import socket
 import struct
 from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from itertools import pairwise
 from weakref import ref
 
 import pytest
@@ -85,7 +87,10 @@ HANDSHAKE = {
 }
 
 
-@pytest.mark.parametrize("fields", [{}, HANDSHAKE], ids=["events", "websocket"])
+by_transport = pytest.mark.parametrize("fields", [{}, HANDSHAKE], ids=["events", "websocket"])
+
+
+@by_transport
 async def test_a_client_that_leaves_needs_no_garbage_collector(fields: dict[str, str]) -> None:
     """Listeners leave in thousands: what they used is free at that moment."""
     is_open, made = asyncio.Event(), list[ref[object]]()
@@ -120,3 +125,43 @@ async def test_a_client_that_leaves_needs_no_garbage_collector(fields: dict[str,
         gc.enable()
         server.close()
         await server.wait_closed()
+
+
+@by_transport
+async def test_of_listeners_that_leave_together_a_turn_closes_a_hundred(
+    fields: dict[str, str],
+) -> None:
+    """Closing thousands of connections would keep a health check waiting for 0.1 s."""
+
+    async def answer(exchange: Exchange) -> Answer:
+        listener = Listener(asyncio.Event())
+        if fields:
+            return Upgrade(listener.serve)
+        return Stream(listener.read(), media_type="text/event-stream")
+
+    loop = asyncio.get_running_loop()
+    state = build_state(App(answer), ServerSettings())
+    server = await loop.create_server(
+        lambda: HttpProtocol(state, loop), "127.0.0.1", 0, backlog=400
+    )
+    with ExitStack() as sockets:
+        clients = []
+        for _ in range(350):
+            client = socket.create_connection(server.sockets[0].getsockname())
+            clients.append(sockets.enter_context(client))
+            client.sendall(build_request("GET", "/stream", host="localhost", **fields))
+        async with asyncio.timeout(60):
+            while len(state.exchanges.tasks) < len(clients):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            for client in clients:
+                client.shutdown(socket.SHUT_WR)
+            sizes = [len(state.connections)]
+            while sizes[-1]:
+                await asyncio.sleep(0)
+                sizes.append(len(state.connections))
+            while state.exchanges.tasks:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+    server.close()
+    await server.wait_closed()
+    assert sizes[0] == 350
+    assert max(before - after for before, after in pairwise(sizes)) <= 100
