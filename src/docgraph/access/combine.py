@@ -36,6 +36,9 @@ def bound(key: Permission | None, owner: Permission | None) -> Permission | None
     """
     if key is None or owner is None:
         return owner if key is None else key
+    conditions = owner.read_filter, owner.write_filter, owner.merge_request, owner.project_response
+    if not owner.read_filters and not any(conditions):
+        return key
     return replace(
         combine(owner, key) or key,
         read_filter=_both(owner.read_filter, key.read_filter),

@@ -274,9 +274,11 @@ class LoginGuard(Interceptor):
             return None
         client = exchange.request.connection.client
         address = group_address(client[0] if client else "")
+        if credentials.is_api_key:
+            return Attempt(user, address, b"", is_key=True)
         # Digest responses differ from request to request, so no digest identifies them.
         digest = self._digest(credentials, address) if credentials.scheme != "digest" else b""
-        return Attempt(user, address, digest, is_key=credentials.is_api_key)
+        return Attempt(user, address, digest)
 
     async def _has_token(self, exchange: Exchange) -> bool:
         """Return whether the credentials are a token, which cannot be guessed."""
