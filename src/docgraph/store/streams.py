@@ -34,7 +34,6 @@ from docgraph.store.guard.event_stages import (
     admit_either,
     admit_found,
     check_ids_unread,
-    guard_database,
     hide_in_events,
     match_below,
 )
@@ -96,42 +95,28 @@ class StoreStreams:
     def watch(  # noqa: PLR0913 - the parts of a stream
         self,
         db: str,
-        collection: str | None,
+        collection: str,
         pipeline: Stages = (),
         *,
         resume_after: Mapping[str, Any] | None = None,
-        start_after: Mapping[str, Any] | None = None,
         full_document: str | None = "updateLookup",
         rows: Rows | None = None,
         shown: Shown | None = None,
-        comment: Any = None,
     ) -> ChangeEvents:
-        """Return the changes of a collection, or of a whole database, from now or from a token on.
+        """Return the changes of a collection, from now or from a token on.
 
         `shown` has the properties of the collection that the reader can see. The pipeline runs in
         the cursor: clients of change streams use `watch_source`, which many of them share.
         """
-        options: Document = {"resume_after": resume_after, "start_after": start_after}
-        options |= {"full_document": full_document, "comment": comment}
-        if collection is not None:
-            namespace = check_namespace(db, collection)
-            row = (rows or {}).get(namespace)
-            view = self.check_view(db, collection, pipeline, row=row, shown=shown)
-            admitted = admit_found(view.row) if view.row else []
-            stages = [shorten_large(), *admitted, *view.hiding, *pipeline]
-            if view.row:  # it applies to the document, so the event must contain it
-                options["full_document"] = "updateLookup"
-                options["prepare"] = partial(self.find_collation, db, collection, images=False)
-            return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
-        check_database(db)
-        if shown:
-            raise ValueError("a projection is that of one collection")
-        check_pipeline(list(pipeline), db=db, policy=self.policy, allowed=STREAM_STAGES)
-        shield = self.guard.shield(rows, policy=self.policy)
-        if shield.rows:
+        options: Document = {"resume_after": resume_after, "full_document": full_document}
+        row = (rows or {}).get(check_namespace(db, collection))
+        view = self.check_view(db, collection, pipeline, row=row, shown=shown)
+        admitted = admit_found(view.row) if view.row else []
+        stages = [shorten_large(), *admitted, *view.hiding, *pipeline]
+        if view.row:  # it applies to the document, so the event must contain it
             options["full_document"] = "updateLookup"
-        stages = [*guard_database(db, shield), *pipeline]
-        return ChangeEvents(self.client, self.commands, db, None, stages, **options)
+            options["prepare"] = partial(self.find_collation, db, collection, images=False)
+        return ChangeEvents(self.client, self.commands, db, collection, stages, **options)
 
     def check_view(
         self,

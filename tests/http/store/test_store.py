@@ -753,20 +753,6 @@ async def test_watch_tells_changes_in_order_and_resumes(
     assert events.resume_token is not None
 
 
-async def test_watch_of_a_database_tells_the_collection(
-    store: Store, database: str, mongo_client: Sync
-) -> None:
-    async with store.streams.watch(
-        database, None, [{"$match": {"operationType": "insert"}}]
-    ) as events:
-        mongo_client[database].a.insert_one({"_id": 1})
-        mongo_client[database].b.insert_one({"_id": 2})
-
-        seen = [await anext(events), await anext(events)]
-
-    assert [event["ns"]["coll"] for event in seen] == ["a", "b"]
-
-
 async def test_watch_from_a_bad_token_is_the_callers_mistake(store: Store, database: str) -> None:
     events = store.streams.watch(database, "posts", resume_after={"_data": "82"})
 

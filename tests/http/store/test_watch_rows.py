@@ -287,22 +287,6 @@ async def test_no_document_is_not_one_without_a_property(
     assert told == []
 
 
-async def test_without_images_a_stream_over_a_database_describes_no_updates_of_rows(
-    store: Store, things: Things
-) -> None:
-    things.insert_many([{"_id": 1, "owner": "me"}])
-    rows = {things.full_name: MINE}
-    other = things.database.other
-    async with store.streams.watch(things.database.name, None, rows=rows) as events:
-        things.update_one({"_id": 1}, {"$set": {"x": 1}})
-        other.insert_one({"_id": 1})
-        other.update_one({"_id": 1}, {"$set": {"x": 1}})
-        told = await listen(events, things)
-
-    assert [event["operationType"] for event in told] == ["update", "insert", "update"]
-    assert ["updateDescription" in event for event in told] == [False, False, True]
-
-
 # --- collections ----------------------------------------------------------------------------------
 
 

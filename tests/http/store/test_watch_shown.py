@@ -280,8 +280,3 @@ def test_shard_keys_and_paths_with_dots_in_names_are_told_where_they_are_shown(
         "documentKey": {"name": "Ann", "_id": 1},
         "updateDescription": {"updatedFields": {"name": "Bob"}, "removedFields": []},
     }
-
-
-async def test_a_projection_is_that_of_one_collection(store: Store, things: Things) -> None:
-    with pytest.raises(ValueError, match="one collection"):
-        store.streams.watch(things.database.name, None, shown={"name": 1})

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from docgraph.exchange.data import Document, Filter
 from docgraph.exchange.errors import NotSupported, SecurityViolation
-from docgraph.store.guard.shield import Shield
 from docgraph.store.guard.shown import (
     LOGICAL,
     Paths,
@@ -58,41 +57,6 @@ def admit_either(row: Filter) -> Document:
     """Return the condition for events whose document the row filter admits before or after."""
     admitted = [_OF_COLLECTIONS, match_below(row, AFTER), match_below(row, BEFORE)]
     return {"$match": {"$or": admitted}}
-
-
-def guard_database(db: str, shield: Shield) -> list[Document]:
-    """Return the first stages of a stream over a whole database.
-
-    Such a stream reports what changed; watch a collection to get the content. Events of a
-    collection with hidden properties have no documents.
-    """
-    rows = {name: row for name, row in _of_database(db, shield.rows) if row}
-    hiding = [name for name, hidden in _of_database(db, shield.hidden) if hidden]
-    if not rows and not hiding:
-        return []
-    stages: list[Document] = []
-    if rows:
-        stages.append(_SETTLE_DOCUMENT)
-        admitted = [
-            {"$and": [{"ns.coll": name}, match_below(row, AFTER)]} for name, row in rows.items()
-        ]
-        others: Document = {"ns.coll": {"$nin": list(rows)}}
-        stages.append({"$match": {"$or": [_OF_COLLECTIONS, others, *admitted]}})
-    parts = {AFTER: hiding, _UPDATE: [*hiding, *rows]}
-    kept = {
-        part: {"$cond": [{"$in": ["$ns.coll", names]}, "$$REMOVE", f"${part}"]}
-        for part, names in parts.items()
-    }
-    return [*stages, {"$unset": ["to", BEFORE]}, {"$set": kept}]
-
-
-def _of_database(db: str, by_namespace: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    prefix = f"{db}."
-    return [
-        (namespace.removeprefix(prefix), value)
-        for namespace, value in by_namespace.items()
-        if namespace.startswith(prefix)
-    ]
 
 
 def hide_in_events(
