@@ -366,4 +366,4 @@ def _build_resolver(
         except PredicateError as error:
             findings.error(where, str(error))
             failed = True
-    return None if failed else TypeResolver(name, tuple(compiled), frozenset(paths))
+    return None if failed else TypeResolver(tuple(compiled), frozenset(paths))

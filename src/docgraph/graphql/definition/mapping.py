@@ -168,7 +168,6 @@ class EnumMapping:
 class TypeResolver:
     """`$typeResolver`: the first predicate that holds determines the object type of a document."""
 
-    abstract_type: str
     predicates: tuple[tuple[str, CompiledPredicate], ...]
     needed_paths: frozenset[str]  # "": the whole value
 

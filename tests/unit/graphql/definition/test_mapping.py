@@ -151,7 +151,6 @@ def test_the_first_predicate_that_holds_names_the_type() -> None:
     vocabulary = build_vocabulary(paths)
     texts = {"B": "field-exists(b.c)", "A": "field-eq(field=a, value=1)", "Z": "field-exists(a)"}
     resolver = TypeResolver(
-        "U",
         tuple((name, compile_predicate(text, vocabulary)) for name, text in texts.items()),
         frozenset(paths),
     )
