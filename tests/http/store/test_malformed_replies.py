@@ -26,12 +26,12 @@ from docgraph.store.catalog import Inventory
 from docgraph.store.driver import portions
 from docgraph.store.driver.client import build_client
 from docgraph.store.driver.connection_status import ConnectionStatus
-from docgraph.store.driver.index_stats import IndexStats
 from docgraph.store.driver.login import log_in
 from docgraph.store.driver.malformed import translated
 from docgraph.store.driver.portions import LARGE, RawTake
 from docgraph.store.driver.rights import Right
 from docgraph.store.sections import MClient
+from docgraph.tools.data import read_index_stats, run_query
 
 pytestmark = pytest.mark.anyio
 
@@ -276,9 +276,7 @@ READERS: dict[str, tuple[Callable[[Store], Awaitable[Any]], Document]] = {
     ),
     "explain": (lambda store: store.reads.explain("db", "letters", {}, deadline=soon()), PLAN),
     "execution": (
-        lambda store: IndexStats(store).try_out(
-            ("db", "letters"), {}, {}, limit=1, deadline=soon()
-        ),
+        lambda store: run_query(store, ("db", "letters"), {}, {}, limit=1, deadline=soon()),
         PLAN,
     ),
     "snapshot": (
@@ -315,7 +313,7 @@ READERS: dict[str, tuple[Callable[[Store], Awaitable[Any]], Document]] = {
         {"cursor": build_cursor([INDEX])},
     ),
     "uses": (
-        lambda store: IndexStats(store).read_uses(("db", "letters"), soon()),
+        lambda store: read_index_stats(store, ("db", "letters"), soon()),
         {"cursor": build_cursor([{"name": "a", "accesses": {"ops": 1}}])},
     ),
     "insert": (

@@ -28,8 +28,8 @@ from docgraph.store import Store
 from docgraph.store.administration import Administration
 from docgraph.store.catalog import Inventory, Measure
 from docgraph.store.driver.command import Commands
-from docgraph.store.driver.index_stats import IndexStats
 from docgraph.store.driver.lenient_decode import check_reply
+from docgraph.tools.data import plan_query, run_query
 
 pytestmark = pytest.mark.anyio
 
@@ -107,13 +107,8 @@ READERS: dict[str, tuple[Document, Reader]] = {
         lambda s: Inventory(s).sample(*PLACE, 5, Measure(), deadline=SOON(), take=take),
     ),
     "list of indexes": (of_cursor(INDEX), lambda s: Administration(s).list_indexes(*PLACE, SOON())),
-    "named indexes": (of_cursor(INDEX), lambda s: IndexStats(s).list_indexes(PLACE, SOON())),
-    "uses": (
-        of_cursor({"name": "a", "accesses": {"ops": Int64(1), "since": HELLO["localTime"]}}),
-        lambda s: IndexStats(s).read_uses(PLACE, SOON()),
-    ),
-    "plan": (PLAN, lambda s: IndexStats(s).plan(PLACE, {}, {}, SOON())),
-    "execution": (PLAN, lambda s: IndexStats(s).try_out(PLACE, {}, {}, limit=1, deadline=SOON())),
+    "plan": (PLAN, lambda s: plan_query(s, PLACE, {}, {}, SOON())),
+    "execution": (PLAN, lambda s: run_query(s, PLACE, {}, {}, limit=1, deadline=SOON())),
     "primary": (HELLO, lambda s: s.streams.read_primary()),
     "committed": (HELLO, lambda s: s.streams.read_committed_time()),
     "clock": (HELLO, lambda s: s.set_clock(60)),

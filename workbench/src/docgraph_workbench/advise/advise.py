@@ -16,7 +16,6 @@ from docgraph import Deadline, DocgraphError, StoreUnavailable
 from docgraph.tools.apps import AggregationMapping, App, Graphql
 from docgraph.tools.data import (
     CollectionName,
-    IndexStats,
     Inventory,
     Listed,
     RowFilter,
@@ -40,6 +39,7 @@ from docgraph_workbench.advise.data_findings import (
 )
 from docgraph_workbench.advise.declared_types import Holding, find_holdings
 from docgraph_workbench.advise.index_serving import Serving, Unserved, find_unserved_rows
+from docgraph_workbench.advise.index_uses import find_uses
 from docgraph_workbench.advise.missing_indexes import advise_rejection, combine, find_idle
 from docgraph_workbench.advise.planned_queries import PlannedQuery, find_questions
 from docgraph_workbench.infer.survey import MAX_SECONDS, Budget, RunAside, run_here
@@ -359,7 +359,6 @@ class _Adviser:
             self._add(secrets)
 
     async def _find_idle(self, serving: Serving, questions: Sequence[PlannedQuery]) -> None:
-        planning = IndexStats(self.store)
         for place, sample in self._samples.items():
             if not sample.is_indexed or len(sample.indexes) < 2:  # noqa: PLR2004 - `_id_` and others
                 continue
@@ -378,7 +377,7 @@ class _Adviser:
             }
             rows = (row.filter for row in self.scope.rows if row.place == place)
             named |= {path for row_filter in rows for path in find_paths(row_filter)}
-            uses = await planning.read_uses(place, Deadline.after_ms(_GLANCE_MS))
+            uses = await find_uses(self.store, place, Deadline.after_ms(_GLANCE_MS))
             self._add(find_idle(sample, named, serving.used.get(place, set()), uses))
 
 

@@ -8,15 +8,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from docgraph import Deadline, DocgraphError, Document, StoreUnavailable, TimeLimitExceeded
-from docgraph.tools.data import (
-    CollectionName,
-    Index,
-    IndexStats,
-    Inventory,
-    Listed,
-    NamedIndex,
-    Store,
-)
+from docgraph.tools.data import CollectionName, Index, Inventory, Listed, Store, list_indexes
+from docgraph_workbench.advise.index_uses import NamedIndex
 from docgraph_workbench.infer.profile import Profile, Seen
 from docgraph_workbench.infer.survey import RunAside, count_scanned
 
@@ -153,7 +146,8 @@ async def inspect_values(  # noqa: PLR0913 - what, how much of it, and how
         if listed.kind == "timeseries":
             inspected.documents = await _count_series(store, place)
         if listed.kind != "view":
-            inspected.indexes = await IndexStats(store).list_indexes(place, deadline)
+            indexes = await list_indexes(store, place, deadline)
+            inspected.indexes = tuple(map(NamedIndex.read, indexes))
     except StoreUnavailable:
         raise
     except DocgraphError as error:

@@ -13,7 +13,6 @@ from typing import Any, Final
 from docgraph import Deadline, TimeLimitExceeded
 from docgraph.tools.data import (
     CollectionName,
-    IndexStats,
     QueryPlan,
     RowFilter,
     Store,
@@ -22,6 +21,8 @@ from docgraph.tools.data import (
     find_wants,
     order_as_sent,
     pinned_paths,
+    plan_query,
+    run_query,
 )
 from docgraph_workbench.advise.accesses import RuleAccess
 from docgraph_workbench.advise.advice import Weight
@@ -61,7 +62,6 @@ class Serving:
     used: dict[CollectionName, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._planning = IndexStats(self.store)
         self._plans: dict[str, QueryPlan] = {}
 
     async def check(self, question: PlannedQuery, sample: CollectionSample) -> Unserved | None:
@@ -95,7 +95,7 @@ class Serving:
         plan = self._plans.get(key)
         if plan is None:
             deadline = Deadline.after_ms(_EXPLAIN_MS)
-            plan = await self._planning.plan(question.place, question.filter, sort, deadline)
+            plan = await plan_query(self.store, question.place, question.filter, sort, deadline)
             self._plans[key] = plan
         return plan
 
@@ -155,7 +155,8 @@ class Serving:
         what = f"the index {names} leads to many documents that do not match{question.condition}"
         weight = _weigh(question, sample, wants)
         try:
-            took = await self._planning.try_out(
+            took = await run_query(
+                self.store,
                 question.place,
                 question.filter,
                 sort,

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from docgraph.tools.data import CollectionName, Index, IndexUse, NamedIndex, Want, render_command
+from docgraph.tools.data import CollectionName, Index, Want, render_command
 from docgraph_workbench.advise.advice import Advice, NewIndex, Weight
 from docgraph_workbench.advise.collection_sample import CollectionSample
 from docgraph_workbench.advise.index_serving import FEW, UNKNOWN, Unserved, find_special_index
+from docgraph_workbench.advise.index_uses import IndexUse, NamedIndex
 from docgraph_workbench.advise.planned_queries import PlannedQuery
 
 IndexKeys = tuple[tuple[str, int], ...]
