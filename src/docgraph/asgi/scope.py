@@ -40,7 +40,10 @@ class AsgiHead:
         )
         self.method: str = scope.get("method", "GET")
         self.target = find_path(scope, root) + (b"?" + query if query else b"")
-        self.headers: RawHeaders = [(name.lower(), value) for name, value in scope["headers"]]
+        # Some servers leave the blanks behind a value (RFC 9110 5.5).
+        self.headers: RawHeaders = [
+            (name.lower(), value.strip(b" \t")) for name, value in scope["headers"]
+        ]
         offered = scope.get("subprotocols")
         if offered and not any(name == _SUBPROTOCOL for name, _ in self.headers):
             self.headers.append((_SUBPROTOCOL, ", ".join(offered).encode("latin-1", "replace")))

@@ -73,6 +73,14 @@ def test_a_body_is_expected_where_the_protocol_may_have_one(
     assert AsgiHead(make_scope(**values)).check(LIMITS).length == expected
 
 
+def test_blanks_around_a_value_are_no_part_of_it() -> None:
+    """RFC 9110 5.5; uvicorn with `httptools` leaves those behind the value."""
+    fields = [(b"host", b"x \t"), (b"content-length", b"3 "), (b"x-name", b" a b\t ")]
+    head = AsgiHead(make_scope(headers=fields))
+    assert head.check(LIMITS).length == 3
+    assert head.headers[-1] == (b"x-name", b"a b")
+
+
 def test_forwarded_headers_that_the_server_has_resolved_are_not_read_again() -> None:
     """A server that handles proxies sets port 0; `core.trusted-proxies` then has no effect (74)."""
     proxies = TrustedProxies(["10.0.0.0/8", "unix"])
