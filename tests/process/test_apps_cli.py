@@ -509,3 +509,23 @@ def test_versions_that_are_not_there_are_clear_mistakes(commands: Commands, tmp_
     assert "--from" in commands.run("apps", "diff", "a", "--to", "1", code=2).stderr
     assert "one APP" in commands.run("apps", "diff", "a", "b", "--from", "1", code=2).stderr
     assert "does not exist" in commands.run("apps", "diff", "/nowhere.json", code=2).stderr
+
+
+# --- sdl ------------------------------------------------------------------------------------------
+
+
+def test_the_sdl_of_a_subgraph_is_that_of_a_role(commands: Commands, tmp_path: Path) -> None:
+    schema = (
+        'type Query { items: [Item] } type Item @key(fields: "id") '
+        '{ id: ID notes: String @visible(roles: ["editor"]) }'
+    )
+    mappings = {"Query": {"items": {"db": commands.db, "collection": "items"}}}
+    parts = {"schema": schema, "mappings": mappings}
+    app = {"_id": "shop", "descriptor": {"federation": True}, **parts}
+    commands.run("apps", "apply", str(save(tmp_path, "shop.json", app)))
+
+    assert "notes" not in commands.run("apps", "sdl", "shop").stdout
+    assert "notes: String" in commands.run("apps", "sdl", "shop", "--as", "editor").stdout
+    plain = {"_id": "plain", **parts, "schema": "type Query { items: [Item] } type Item { id: ID }"}
+    commands.run("apps", "apply", str(save(tmp_path, "plain.json", plain)))
+    assert "descriptor.federation" in commands.run("apps", "sdl", "plain", code=1).stderr

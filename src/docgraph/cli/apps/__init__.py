@@ -13,6 +13,7 @@ import click
 
 from docgraph.cli.apps.history import history, rollback
 from docgraph.cli.apps.stored import Definitions, run_on, without_etag
+from docgraph.cli.apps.subgraph import sdl
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
 from docgraph.cli.package_commands import PackageGroup
@@ -35,6 +36,7 @@ def apps() -> None:
 
 apps.add_command(history)
 apps.add_command(rollback)
+apps.add_command(sdl)
 
 
 @apps.command()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,7 @@ from graphql import (
 )
 
 from docgraph.codec import JsonMode
+from docgraph.exchange.errors import NotFound
 from docgraph.graphql.apps.stored_definitions import examine_stored
 from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_fields import CheckContext, FaultyPlace
@@ -25,15 +26,19 @@ from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.hidden_uses import HiddenUse, find_hidden_uses
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
 from docgraph.graphql.definition.query_limits import replace_limits
+from docgraph.graphql.definition.scalars import BSON_SCALARS
 from docgraph.graphql.definition.schema import declare_live, extend_base
 from docgraph.graphql.definition.visibility import (
     SchemaPart,
     Visibility,
     build_visible_schema,
+    cut_document,
     find_visible,
     list_parts,
     spell_part,
 )
+from docgraph.graphql.federation.service_sdl import print_service_sdl
+from docgraph.graphql.federation.subgraph import SERVICE_FIELD, Subgraph
 from docgraph.graphql.sections import Graphql, GraphqlLimits
 from docgraph.runtime import LruDict
 from docgraph.store.guard.stage_checks import Policy
@@ -62,6 +67,7 @@ class App:
     faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # types and fields, and why
     problems: tuple[Finding, ...] = ()  # of the parts that are not served
     is_draft: bool = False
+    subgraph: Subgraph | None = None  # of an app with `descriptor.federation`
     _views: LruDict[frozenset[str], VisibleApp] = field(
         default_factory=lambda: LruDict(MAX_VIEWS), repr=False, init=False
     )
@@ -124,6 +130,18 @@ class App:
         """The app as all callers see it, if the schema does not depend on roles."""
         return self._build_view(frozenset())
 
+    def print_sdl(self, roles: Iterable[str]) -> str:
+        """Return the SDL of a subgraph as callers with these roles see it, for gateways."""
+        return self._print_sdl(self.visibility.hidden_from(roles))
+
+    def _print_sdl(self, hidden: frozenset[SchemaPart]) -> str:
+        if self.subgraph is None:
+            raise NotFound("the app is no subgraph", hint="set descriptor.federation")
+        document = self.document
+        if hidden:
+            document = cut_document(document, self.schema, hidden, self.visibility.follows)
+        return print_service_sdl(document, self.subgraph, BSON_SCALARS)
+
     def _build_view(self, key: frozenset[str]) -> VisibleApp:
         with self._lock:  # all threads must share one view: plans are cached with it
             view = self._views.get(key)
@@ -135,6 +153,8 @@ class App:
                     _store_enums(schema, self.enums)
                 schema = declare_live(schema, is_declared=self.definition.has_live(key))
                 view = VisibleApp(self, schema, key)
+                if self.subgraph is not None:
+                    _resolve_service(schema, partial(self._print_sdl, hidden))
                 self._views.put(key, view)
         return view
 
@@ -210,6 +230,7 @@ def assemble_app(
         faults=parts.faults,
         problems=parts.problems,
         is_draft=is_draft,
+        subgraph=parts.subgraph,
     )
 
 
@@ -219,6 +240,13 @@ def _store_enums(schema: GraphQLSchema, enums: Mapping[str, EnumMapping]) -> Non
         type_ = schema.type_map.get(name)
         for value_name, value in type_.values.items() if isinstance(type_, GraphQLEnumType) else ():
             value.value = mapping.stored[value_name]
+
+
+def _resolve_service(schema: GraphQLSchema, print_sdl: Callable[[], str]) -> None:
+    """Let `_service` answer as introspection does: from the visible schema."""
+    query, service = schema.type_map["Query"], schema.type_map["_Service"]
+    query.fields[SERVICE_FIELD].resolve = lambda *_: service  # type: ignore[attr-defined]
+    service.fields["sdl"].resolve = lambda *_: print_sdl()  # type: ignore[attr-defined]
 
 
 ANONYMOUS: Final = "(nobody)"  # an anonymous caller, or one without relevant roles

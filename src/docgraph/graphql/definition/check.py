@@ -59,8 +59,11 @@ from docgraph.graphql.definition.schema import (
     check_live,
     declare_live,
     parse_schema,
+    parse_subgraph,
 )
-from docgraph.graphql.definition.visibility import Visibility, read_visibility
+from docgraph.graphql.definition.styled_types import StyledTypes
+from docgraph.graphql.definition.visibility import Follows, Visibility, read_visibility
+from docgraph.graphql.federation.subgraph import Subgraph
 from docgraph.graphql.sections import Graphql
 from docgraph.predicates import CompiledPredicate, PredicateError, compile_predicate
 from docgraph.store.guard.stage_checks import Policy
@@ -84,6 +87,7 @@ class Examination:
     visibility: Visibility = field(default_factory=lambda: Visibility({}))
     faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # why each is left out
     problems: tuple[Finding, ...] = ()  # of the parts that are left out
+    subgraph: Subgraph | None = None  # the names of federation's directives
 
 
 def check_definition(
@@ -179,10 +183,13 @@ def _check_entrance(schema: GraphQLSchema, mappings: Mapping[str, Any], findings
 def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     """Check a definition and compile it in the same pass."""
     findings = Findings([*definition.problems], [*definition.remarks])
-    document = schema = None
+    document = schema = subgraph = None
     if definition.schema:
         try:
-            document = parse_schema(definition.schema)
+            if definition.federation is None:
+                document = parse_schema(definition.schema)
+            else:
+                document, subgraph = parse_subgraph(definition.schema)
             schema = build_schema(document, definition.json_mode_or(rules.json_mode))
         except SchemaError as error:
             findings.errors += error.findings
@@ -195,14 +202,18 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     mappings = add_lists(schema, *known, generated, findings)
     follow_groups(schema, mappings, generated, findings)
     paged = add_connections(schema, mappings, generated, findings)
+    follows: Follows = generated.follows
     if generated and not findings.errors:
         try:
             extended = generated.extend()
+            if definition.federation is not None and subgraph is not None:
+                styled = StyledTypes.of(generated, extended, definition.federation.prefix, subgraph)
+                extended, paged, follows = styled.document, styled.rename(paged), styled.follows
             schema = build_schema(extended, definition.json_mode_or(rules.json_mode))
             document, mappings = extended, paged
         except SchemaError as error:
             findings.errors += error.findings
-    visibility = read_visibility(schema, generated.follows)
+    visibility = read_visibility(schema, follows)
     findings.errors += check_visibility(schema, visibility, rules.faults)
     if definition.live:
         findings.errors += check_live(schema)
@@ -215,6 +226,7 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         parts.enums,
         parts.type_resolvers,
         visibility,
+        subgraph=subgraph,
     )
 
 

@@ -131,8 +131,9 @@ def _find_mistakes(query: str, schema: GraphQLSchema, limits: GraphqlLimits) -> 
 _PARTS = ("descriptor", "schema", "mappings")
 _DESCRIPTOR_KEYS = (
     *("uri", "description", "enabled", "limits", "json-mode", "csv", "operations"),
-    *("cache", "live"),
+    *("cache", "live", "federation"),
 )
+_PREFIX = re.compile(r"([A-Za-z][A-Za-z0-9_]{0,39})?")
 _CACHE_KEYS = ("enabled", "max-age-s")
 _MAX_LIMIT = 2**31 - 1
 
@@ -142,6 +143,13 @@ class CacheOptions:
     """How answers of the app are cached; `max_age` in seconds, None: until they are outdated."""
 
     max_age: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FederationOptions:
+    """How the app is a subgraph; `prefix` begins the names of generated types."""
+
+    prefix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +169,7 @@ class AppDefinition:
     csv: bool = False  # answers with one list may be CSV
     live: bool | tuple[str, ...] = False  # whether `@live` exists, or the roles that have it
     cache: CacheOptions | None = None  # None: answers are not cached
+    federation: FederationOptions | None = None  # None: the app is no subgraph
     problems: tuple[Finding, ...] = field(default=())
     remarks: tuple[Finding, ...] = field(default=())
 
@@ -259,6 +268,7 @@ class _Decoder:
             csv=self._read(descriptor, "csv", bool, False, "descriptor."),
             live=self._read_live(descriptor),
             cache=self._read_cache(descriptor),
+            federation=self._read_federation(descriptor),
             problems=tuple(self._problems),
             remarks=tuple(self._remarks),
         )
@@ -368,6 +378,21 @@ class _Decoder:
             return tuple(live)
         self._problem("descriptor.live", "must be a boolean or a list of roles")
         return False
+
+    def _read_federation(self, descriptor: Mapping[str, Any]) -> FederationOptions | None:
+        value, where = descriptor.get("federation"), "descriptor.federation"
+        if value is None or isinstance(value, bool):
+            return FederationOptions() if value else None
+        if not isinstance(value, dict):
+            self._problem(where, f"must be a boolean or an object, not {describe(value)}")
+            return None
+        for key in value.keys() - {"prefix"}:
+            self._problem(f"{where}.{key}", "is not an option", "the option is prefix")
+        prefix = value.get("prefix", "")
+        if not isinstance(prefix, str) or not _PREFIX.fullmatch(prefix):
+            self._problem(f"{where}.prefix", "must be the beginning of a name, such as Shop")
+            return FederationOptions()
+        return FederationOptions(prefix)
 
     def _digest(self) -> str:
         try:

@@ -12,7 +12,7 @@ field of a type, `("Query", "posts", "where")` an argument.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from operator import is_
@@ -114,6 +114,11 @@ class GeneratedTypes:
     def is_full(self) -> bool:
         """Whether the generated types exceed their limit, which was reported as an error."""
         return self._count > MAX_GENERATED
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of the generated types."""
+        return self._types.keys()
 
     def find(self, name: str) -> TypeDefinitionNode | None:
         """Return the type of this name, generated or written by the author."""

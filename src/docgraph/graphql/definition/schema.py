@@ -62,6 +62,7 @@ from docgraph.graphql.definition.findings import Finding, TextPosition
 from docgraph.graphql.definition.query_limits import MAX_NESTING, find_deep_nesting
 from docgraph.graphql.definition.scalars import BSON_SCALARS, PLAIN_BSON_SCALARS
 from docgraph.graphql.definition.standard_scalars import replace_standard
+from docgraph.graphql.federation.subgraph import Subgraph, read_subgraph, suggest
 
 MAX_ERRORS: Final = 50
 _LONG_TEXT: Final = 16_384  # a longer text gets no suggestions of similar names
@@ -207,17 +208,31 @@ def parse_schema(text: str) -> DocumentNode:
 
     The last ones are cached: what is checked, written and then compiled is the same text.
     """
-    return _parse_schema(str(text))  # a stored text may be of BSON's type `Code`
+    # A stored text may be of BSON's type `Code`.
+    return _parse_schema(str(text), is_subgraph=False)[0]
+
+
+def parse_subgraph(text: str) -> tuple[DocumentNode, Subgraph]:
+    """Parse and check definitions like `parse_schema`, and add the declarations of federation."""
+    document, subgraph = _parse_schema(str(text), is_subgraph=True)
+    assert subgraph is not None  # noqa: S101 - it is one
+    return document, subgraph
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
-def _parse_schema(text: str) -> DocumentNode:
+def _parse_schema(text: str, *, is_subgraph: bool) -> tuple[DocumentNode, Subgraph | None]:
     document = parse_text(text)
-    mistakes = islice(_find_mistakes(document), MAX_ERRORS)
+    subgraph = None
+    mistakes: list[_Mistake] = []
+    if is_subgraph:
+        subgraph, flaws = read_subgraph(document)
+        mistakes += [_Mistake(*flaw) for flaw in flaws]
+        document = subgraph.extend(document)
+    mistakes += islice(_find_mistakes(document, subgraph), MAX_ERRORS)
     findings = [_finding_of(GraphQLError(one.what, one.node), one.hint) for one in mistakes]
     # predeclared names were checked before, with clearer messages
     findings += [
-        _finding_of(error)
+        _finding_of(error, subgraph=subgraph)
         for error in find_sdl_errors(document, _BASE)
         if not error.message.startswith(_PREDECLARED)
     ]
@@ -225,7 +240,7 @@ def _parse_schema(text: str) -> DocumentNode:
         findings.append(Finding("schema", "its types implement too many interfaces and fields"))
     if findings:
         raise SchemaError(findings)
-    return document
+    return document, subgraph
 
 
 def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> GraphQLSchema:
@@ -284,18 +299,22 @@ def parse_text(text: str) -> DocumentNode:
         raise SchemaError([_finding_of(error)]) from None
 
 
-def _finding_of(error: GraphQLError, hint: str | None = None) -> Finding:
+def _finding_of(
+    error: GraphQLError, hint: str | None = None, *, subgraph: Subgraph | None = None
+) -> Finding:
     place = error.locations[0] if error.locations else None
     what = error.message.rstrip(".")
-    hint = hint or _suggest_directive(what)
+    hint = hint or _suggest_directive(what, subgraph)
     return _finding_at((place.line, place.column) if place else None, what, hint)
 
 
-def _suggest_directive(what: str) -> str | None:
+def _suggest_directive(what: str, subgraph: Subgraph | None) -> str | None:
     """Return the directive that was probably meant: graphql-core suggests types and fields only."""
     if not what.startswith(_UNKNOWN_DIRECTIVE):
         return None
     name = what.removeprefix(_UNKNOWN_DIRECTIVE).rstrip("'")
+    if subgraph is not None:
+        return suggest(subgraph, name)
     nearest = find_nearest(name, [one.name for one in _BASE.directives])
     return f"did you mean @{nearest}?" if nearest else None
 
@@ -307,10 +326,12 @@ def _finding_at(place: tuple[int, int] | None, what: str, hint: str | None = Non
     return Finding(where, what, hint, TextPosition(*place))
 
 
-def _find_mistakes(document: DocumentNode) -> Iterator[_Mistake]:
+def _find_mistakes(document: DocumentNode, subgraph: Subgraph | None) -> Iterator[_Mistake]:
     """Yield mistakes that the GraphQL rules allow, or report in words that do not help."""
     names = set()
     for node in document.definitions:
+        if subgraph is not None and node.loc is None:  # declared by the specification
+            continue
         if isinstance(node, ExecutableDefinitionNode):
             yield _Mistake(node, "a schema cannot contain an operation or fragment")
         elif isinstance(node, TypeDefinitionNode):

@@ -109,12 +109,21 @@ def build_visible_schema(
     follows: Follows = _NO_FOLLOWS,
 ) -> GraphQLSchema:
     """Build the schema without these parts and everything that depends on them."""
-    view = _View(schema, hidden, follows)
-    definitions = [_cut(node, view) for node in document.definitions]
-    kept = tuple(node for node in definitions if node is not None)
-    visible = extend_base(DocumentNode(definitions=kept), mode)
+    visible = extend_base(cut_document(document, schema, hidden, follows), mode)
     _apply_defaults(visible, schema)
     return visible
+
+
+def cut_document(
+    document: DocumentNode,
+    schema: GraphQLSchema,
+    hidden: frozenset[SchemaPart],
+    follows: Follows = _NO_FOLLOWS,
+) -> DocumentNode:
+    """Return the definitions without these parts and everything that depends on them."""
+    view = _View(schema, hidden, follows)
+    definitions = [_cut(node, view) for node in document.definitions]
+    return DocumentNode(definitions=tuple(node for node in definitions if node is not None))
 
 
 def find_visible(

@@ -19,6 +19,7 @@ from graphql import (
     ArgumentNode,
     ASTValidationRule,
     DocumentNode,
+    FieldNode,
     FloatValueNode,
     GraphQLError,
     GraphQLInputType,
@@ -59,6 +60,7 @@ from docgraph.graphql.errors import (
     find_locations,
     phrase,
 )
+from docgraph.graphql.federation.subgraph import SERVICE_FIELD
 from docgraph.graphql.http.body import GraphqlRequest
 from docgraph.graphql.plan.plan import Plan, build_plan, select_operation
 from docgraph.runtime import Lane, LoadingCache, LruDict, run_blocking
@@ -276,6 +278,17 @@ class BoundedMergingRule(OverlappingFieldsCanBeMergedRule):
         self.rule_context.remaining_complexity_budget = _UNITS
 
 
+class NoServiceRule(ValidationRule):
+    """Rejects `_service` of a subgraph: its SDL is the schema."""
+
+    def enter_field(self, node: FieldNode, *_: Any) -> None:
+        """Report the field, unless it is one of the author's."""
+        definition = self.context.get_field_def()
+        if node.name.value == SERVICE_FIELD and definition and definition.resolve:
+            message = f"GraphQL introspection has been disabled, and {SERVICE_FIELD} with it."
+            self.report_error(GraphQLError(message, node))
+
+
 _OURS: dict[type[ASTValidationRule], type[ASTValidationRule]] = {
     ValuesOfCorrectTypeRule: NamedValuesOfCorrectTypeRule,
     OverlappingFieldsCanBeMergedRule: BoundedMergingRule,
@@ -288,4 +301,4 @@ _RULES_FOR_ALIKE = tuple(rule for rule in _RULES if rule is not BoundedMergingRu
 def choose_rules(*, introspection: bool, alike: bool) -> Sequence[type[ASTValidationRule]]:
     """Return the rules for a caller; fields of the same name that are `alike` need no merging."""
     rules = _RULES_FOR_ALIKE if alike else _RULES
-    return rules if introspection else (*rules, NoSchemaIntrospectionCustomRule)
+    return rules if introspection else (*rules, NoSchemaIntrospectionCustomRule, NoServiceRule)

@@ -59,7 +59,6 @@ MAX_FIELDS = 10_000
 
 # Stored values of these types are already the JSON of the scalar.
 _UNCHANGED: dict[str, type] = {"String": str, "ID": str, "Int": int, "Boolean": bool}
-_META = frozenset({"__schema", "__type"})
 
 
 @dataclass
@@ -112,7 +111,7 @@ class TreeBuilder:
         places = [get_location(n.loc.source, n.loc.start) for n in nodes if n.loc is not None]
         locations = tuple((place.line, place.column) for place in places)
         position = FieldPosition(f"{parent.name}.{name}", locations)
-        if name in _META:
+        if definition.resolve is not None:  # of the schema itself, or the SDL of a subgraph
             parts = (*nodes, *self.collector.fragments.values())
             variables = frozenset[str]().union(*map(find_variables, parts))
             return Introspection(key, definition, position, tuple(nodes), variables)

@@ -403,7 +403,7 @@ def test_a_decimal_may_be_larger_than_a_double() -> None:
 
 def test_all_rules_of_the_specification_are_there() -> None:
     assert len(RULES) == len(specified_rules) + 1
-    assert len(choose_rules(introspection=False, alike=False)) == len(RULES) + 1
+    assert len(choose_rules(introspection=False, alike=False)) == len(RULES) + 2
     assert len(choose_rules(introspection=True, alike=True)) == len(RULES) - 1
 
 

@@ -1,0 +1,1 @@
+"""A docgraph app as a subgraph of a federated graph."""

@@ -1,0 +1,64 @@
+"""Generated types of a subgraph: named with a prefix, and shareable between subgraphs.
+
+Gateways merge types of one name. Two apps may generate `PostWhere` with other fields, so an app can
+put a prefix before all generated names. Generated object types are the same wherever they have the
+same name, which `@shareable` declares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from graphql import (
+    DocumentNode,
+    NamedTypeNode,
+    NameNode,
+    ObjectTypeDefinitionNode,
+    TypeDefinitionNode,
+    Visitor,
+    visit,
+)
+
+from docgraph.graphql.federation.subgraph import Subgraph, build_directive
+
+_UNPREFIXED: Final = "PageInfo"  # the Relay specification gives it its name
+
+
+def find_new_names(types: Collection[str], prefix: str) -> dict[str, str]:
+    """Return the new name of each generated type that gets one."""
+    return {name: f"{prefix}{name}" for name in types if prefix and name != _UNPREFIXED}
+
+
+def restyle(
+    document: DocumentNode, types: Collection[str], names: Mapping[str, str], subgraph: Subgraph
+) -> DocumentNode:
+    """Return the document with new names of generated types, and `@shareable` at their objects."""
+    definitions = [
+        _share(node, subgraph)
+        if isinstance(node, ObjectTypeDefinitionNode) and node.name.value in types
+        else node
+        for node in document.definitions
+    ]
+    styled = DocumentNode(definitions=tuple(definitions), loc=document.loc)
+    return visit(styled, _Renaming(names)) if names else styled
+
+
+def _share(node: ObjectTypeDefinitionNode, subgraph: Subgraph) -> ObjectTypeDefinitionNode:
+    local = subgraph.names.get("shareable")
+    if local is None:  # of Federation 1, where object types without a key are shared anyway
+        return node
+    return replace(node, directives=(*(node.directives or ()), build_directive(local)))
+
+
+class _Renaming(Visitor):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def leave(self, node: Any, *_: Any) -> Any:
+        """Return definitions and uses of a renamed type with the new name."""
+        if isinstance(node, NamedTypeNode | TypeDefinitionNode) and node.name.value in self._names:
+            return replace(node, name=NameNode(value=self._names[node.name.value]))
+        return None
