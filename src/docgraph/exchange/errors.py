@@ -46,7 +46,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class DocgraphError(Exception):
@@ -258,6 +258,10 @@ class TimeLimitExceeded(StoreError):
     """The time for this request is used up."""
 
     status, code = 408, "time-limit-exceeded"
+
+
+# After these the same command may succeed: they say nothing about what was asked.
+TEMPORARY_FAILURES: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 
 
 class StoreRejected(StoreError):

@@ -16,7 +16,10 @@ from pymongo.errors import OperationFailure
 
 from docgraph.exchange.data import CollectionName, Consistency, Document
 from docgraph.exchange.deadline import Deadline
-from docgraph.exchange.errors import DocgraphError, Overloaded, StoreUnavailable, TimeLimitExceeded
+from docgraph.exchange.errors import (
+    TEMPORARY_FAILURES,
+    DocgraphError,
+)
 from docgraph.runtime.cache import LoadingCache, close_all
 from docgraph.store.driver.command import Commands
 from docgraph.store.driver.errors import unreachable
@@ -32,7 +35,6 @@ _TTL: Final = 10.0  # seconds
 _PATIENCE_MS: Final = 2_000
 _MAX_INDEXES: Final = 1_000
 _NAMESPACE_NOT_FOUND: Final = 26
-_PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 _SHORT: Final = 1024  # bytes of a command that is its own key
 _LOCAL: Final = Consistency(concern="local")
 
@@ -134,7 +136,7 @@ class CollectionStats:
         deadline = Deadline.after_ms(_PATIENCE_MS)
         try:
             plan = read_plan(await self._commands.explain(place[0], command, deadline))
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except DocgraphError:
             return None
@@ -206,7 +208,7 @@ class CollectionStats:
         consistency = _LOCAL if "aggregate" in command else None
         try:
             return await self._commands.fetch(place[0], command, deadline, consistency)
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except DocgraphError as error:
             cause = error.__cause__
@@ -219,5 +221,5 @@ async def _load_or_none(load: Callable[[], Awaitable[T | None]]) -> T | None:
     """Return None after a temporary failure, without caching it."""
     try:
         return await load()
-    except _PASSING:
+    except TEMPORARY_FAILURES:
         return None

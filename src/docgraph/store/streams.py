@@ -14,12 +14,11 @@ from bson.raw_bson import RawBSONDocument
 from docgraph.exchange.data import Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
+    TEMPORARY_FAILURES,
     DocgraphError,
     NotFound,
     NotSupported,
-    Overloaded,
     StoreUnavailable,
-    TimeLimitExceeded,
 )
 from docgraph.runtime import LruDict
 from docgraph.store.change_stream import ChangeEvents
@@ -53,7 +52,6 @@ _PAST_AWAIT_MS: Final = 1  # the least that the database accepts; 0 means its de
 _WIRE_VERSION_OF_6_0: Final = 17
 _WATCH_BATCH: Final = 1000  # events
 _NO_DOCUMENT: Final = {"operationType": {"$nin": ["insert", "update", "replace", "delete"]}}
-_PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +256,7 @@ class StoreStreams:
         check_namespace(db, collection)
         try:
             options = await self._read_options(db, collection, deadline)
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except DocgraphError:  # there is none, or we lack the privilege
             options = {}
@@ -283,7 +281,7 @@ class StoreStreams:
                 await self.commands.within(
                     seconds, lambda: database.command(dict(command)), deadline, writing=True
                 )
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except DocgraphError:
             return False

@@ -16,12 +16,12 @@ from pymongo.errors import OperationFailure
 from docgraph.exchange.data import CollectionName, Document, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
+    TEMPORARY_FAILURES,
     DocgraphError,
     ExpressionTooLarge,
     Overloaded,
     QueryError,
     SecurityViolation,
-    StoreUnavailable,
     TimeLimitExceeded,
 )
 from docgraph.runtime.cache import LoadingCache
@@ -46,7 +46,6 @@ _TRIAL_MS: Final = (_PATIENCE_MS, 8_000)  # a trial that is not finished is repe
 _TRIED_TOGETHER: Final = 500  # stages; MongoDB takes no pipeline of more than 1 000
 _RUN_TOGETHER: Final = 50  # stages of one $facet
 _NOT_FINISHED: Final = "not finished"
-_PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 # BadValue, FailedToParse, TypeMismatch, InvalidOptions, InvalidPipelineOperator, ConversionFailure;
 # what else is wrong with a stage has a number without a name.
 _PARSING: Final = frozenset({2, 9, 14, 72, 168, 241})
@@ -174,7 +173,7 @@ class Trials:
         command = build_run_over(stage, documents, place[1])
         try:
             return await _try(lambda until: self._commands.fetch(place[0], {**command}, until))
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except DocgraphError as error:
             return None if _read_fault(error) else [*documents]
@@ -229,7 +228,7 @@ async def _find_error(run: Callable[[Deadline], Awaitable[object]]) -> DocgraphE
     """Return the error of the database in a trial; raise one that is not about its content."""
     try:
         await _try(run)
-    except _PASSING:
+    except TEMPORARY_FAILURES:
         raise
     except DocgraphError as error:
         return error

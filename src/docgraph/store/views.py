@@ -18,13 +18,12 @@ from typing import Any, Final, NamedTuple
 from docgraph.exchange.data import CollectionName, Consistency, Document
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import (
+    TEMPORARY_FAILURES,
     DocgraphError,
     Forbidden,
     Overloaded,
     QueryError,
     StoreError,
-    StoreUnavailable,
-    TimeLimitExceeded,
 )
 from docgraph.exchange.exchange import RowFilters
 from docgraph.observe import emit
@@ -43,7 +42,6 @@ _KEPT: Final = 1_000  # definitions
 _SECONDS: Final = 1.0  # for which the first of the two reads of a definition is not repeated
 _MAX_DEPTH: Final = 20  # of views on views, as in MongoDB
 _MAX_SOURCES: Final = 1_000  # of one command
-_PASSING: Final = (StoreUnavailable, TimeLimitExceeded, Overloaded)
 _UNREADABLE: Final = "definitions that cannot be read"
 
 
@@ -209,7 +207,7 @@ class ViewCheck:
     async def find_refused(self, load: _Load | None = None) -> RefusedView | None:
         try:
             self._known = await self._trace(load or self._load)
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except (StoreError, QueryError):
             return RefusedView(namespace_of(*self._suspects[0]), _UNREADABLE)
@@ -246,7 +244,7 @@ class ViewCheck:
 
         try:
             results = await send(take and RawTake.like(pass_confirmed, take))
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except DocgraphError:
             if not is_confirmed:
@@ -262,7 +260,7 @@ class ViewCheck:
         try:
             if before == await self._load([*before]):
                 return
-        except _PASSING:
+        except TEMPORARY_FAILURES:
             raise
         except (StoreError, QueryError):
             pass  # the next line finds the same
