@@ -36,7 +36,7 @@ VAGUE_LOCALS: Final = frozenset({"one", "found", "known", "own", "there", "here"
 VAGUE_BUDGETS: Final = {
     "docgraph/auth": 2,
     "docgraph/config": 1,
-    "docgraph/graphql": 137,
+    "docgraph/graphql": 133,
     "docgraph/observe": 1,
     "docgraph/plugins": 7,
     "docgraph/server": 3,

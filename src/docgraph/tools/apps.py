@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from graphql import DocumentNode, GraphQLOutputType, get_named_type, is_enum_type
@@ -14,8 +14,9 @@ from docgraph.graphql.apps.apps import known_variables
 from docgraph.graphql.apps.compiled_app import App, build_app
 from docgraph.graphql.conditions import combine
 from docgraph.graphql.definition import schema as schemas
-from docgraph.graphql.definition.argument_visibility import hide_arguments
+from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_effects import find_item_type
+from docgraph.graphql.definition.check_fields import CheckContext
 from docgraph.graphql.definition.definition import decode_definition, normalise_uri
 from docgraph.graphql.definition.hidden_uses import HiddenUse, find_hidden_uses
 from docgraph.graphql.definition.mapping import (
@@ -25,7 +26,13 @@ from docgraph.graphql.definition.mapping import (
     QueryMapping,
 )
 from docgraph.graphql.definition.scalars import SCALARS, serializer
-from docgraph.graphql.definition.visibility import SchemaPart, find_visible
+from docgraph.graphql.definition.visibility import (
+    SchemaPart,
+    find_visible,
+    is_required,
+    list_parts,
+    spell_part,
+)
 from docgraph.graphql.execute.cursors import CURSOR_LENGTHS
 from docgraph.graphql.execute.examine import MISFITS
 from docgraph.graphql.plan.leaves import build_strict
@@ -33,6 +40,7 @@ from docgraph.graphql.plan.relation import analyse
 from docgraph.graphql.related import ORDERED, RelationSpec
 from docgraph.graphql.sections import Graphql
 from docgraph.server.app import Docgraph
+from docgraph.store import Policy
 from docgraph.variables import Scope, Variables, matches_nothing, parse_path
 from docgraph.variables.paths import ROOT, put_value
 
@@ -42,6 +50,7 @@ __all__ = [
     "SCALARS",
     "AggregationMapping",
     "App",
+    "Examination",
     "FieldMapping",
     "Graphql",
     "GroupMapping",
@@ -56,16 +65,21 @@ __all__ = [
     "choose_definition",
     "combine",
     "compile_definition",
+    "examine_mappings",
+    "find_hidden_uses",
     "find_item_type",
     "find_leaking_uses",
     "find_visible_parts",
-    "hide_arguments",
+    "is_required",
+    "list_parts",
     "matches_nothing",
     "parse_argument",
     "parse_schema",
+    "spell_part",
 ]
 
 _MAX_NAMED: Final = 20
+_ANY_LIMIT: Final = 2**63
 
 
 def compile_definition(document: Document, bench: Docgraph, settings: Graphql) -> App:
@@ -73,6 +87,12 @@ def compile_definition(document: Document, bench: Docgraph, settings: Graphql) -
     variables = known_variables(bench.plugins.values["registry"])
     definition = decode_definition(document)
     return build_app(definition, settings, policy=bench.store.policy, variables=variables)
+
+
+def examine_mappings(schema: str, mappings: Mapping[str, Any]) -> Examination:
+    """Return the parts of an app as far as they can be built, with any limits."""
+    definition = decode_definition({"_id": "app", "schema": schema, "mappings": mappings})
+    return examine(definition, CheckContext(_ANY_LIMIT, Policy()))
 
 
 def choose_definition(documents: Iterable[Document], uri: str) -> Document:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from docgraph.tools.apps import hide_arguments
+from docgraph_workbench.infer.argument_visibility import hide_arguments
 from docgraph_workbench.infer.existing_definition import Existing, ExistingType, describe_query
 from docgraph_workbench.infer.field_names import safe_name
 from docgraph_workbench.infer.model import (

@@ -8,24 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
-from docgraph.graphql.definition.check import Examination, examine
-from docgraph.graphql.definition.check_fields import CheckContext
-from docgraph.graphql.definition.definition import decode_definition
-from docgraph.graphql.definition.hidden_uses import HiddenUse, find_hidden_uses
-from docgraph.graphql.definition.visibility import SchemaPart, is_required, list_parts, spell_part
-from docgraph.store.guard.stage_checks import Policy
-
-_ANY_LIMIT: Final = 2**63
+from docgraph.tools.apps import (
+    Examination,
+    HiddenUse,
+    SchemaPart,
+    examine_mappings,
+    find_hidden_uses,
+    is_required,
+    list_parts,
+    spell_part,
+)
 
 
 def hide_arguments(
     schema: str, mappings: Mapping[str, Any], added: list[str], notes: list[str]
 ) -> str:
     """Return the schema with the missing directives; `added` and `notes` get what was done."""
-    definition = decode_definition({"_id": "app", "schema": schema, "mappings": mappings})
-    parts = examine(definition, CheckContext(_ANY_LIMIT, Policy()))
+    parts = examine_mappings(schema, mappings)
     if parts.schema is None:
         return schema
     nodes = dict(list_parts(parts.schema))
@@ -53,13 +54,13 @@ def _find_open(parts: Examination) -> dict[SchemaPart, frozenset[str]]:
     """
     assert parts.schema is not None  # noqa: S101 - checked by the caller
     restricted = parts.visibility.roles
-    found: dict[SchemaPart, frozenset[str]] = {}
+    open_parts: dict[SchemaPart, frozenset[str]] = {}
     for use, part in _list_gated(find_hidden_uses(parts.schema, parts.mappings, parts.visibility)):
-        roles = frozenset.intersection(*(restricted[one] for one in use.needs))
-        above = [restricted[one] for one in (use.field, part) if one in restricted]
-        if not any(own <= roles for own in above):
-            found[part] = found.get(part, roles) & roles
-    return found
+        roles = frozenset.intersection(*(restricted[needed] for needed in use.needs))
+        above = [restricted[place] for place in (use.field, part) if place in restricted]
+        if not any(given <= roles for given in above):
+            open_parts[part] = open_parts.get(part, roles) & roles
+    return open_parts
 
 
 def _list_gated(uses: list[HiddenUse]) -> Iterator[tuple[HiddenUse, SchemaPart]]:
