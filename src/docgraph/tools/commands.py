@@ -8,13 +8,12 @@ import the others when the command runs.
 from docgraph.cli.apps.stored import Definitions, run_on
 from docgraph.cli.completion import complete_apps
 from docgraph.cli.options import configured, prepare_sources
-from docgraph.cli.terminal import ProgressLine, make_printable, notice, paint, print_json, progress
+from docgraph.cli.terminal import make_printable, notice, paint, print_json, progress
 from docgraph.config import ConfigSources
 
 __all__ = [
     "ConfigSources",
     "Definitions",
-    "ProgressLine",
     "complete_apps",
     "configured",
     "make_printable",

@@ -31,12 +31,12 @@ from docgraph.store.guard.references import (
     find_references,
     nested_pipelines,
 )
-from docgraph.store.guard.row_filters import RowFilter, find_unindexed
+from docgraph.store.guard.row_filters import RowFilter
 from docgraph.store.guard.shown import is_shown
 from docgraph.store.guard.stage_checks import check_filter
 from docgraph.store.index_selection import Want, find_wants
 from docgraph.store.names import METADATA_STORE, check_namespace, is_reserved_collection
-from docgraph.store.order import find_obstacle, order_ties, pinned_paths
+from docgraph.store.order import find_alternatives, find_obstacle, order_ties, pinned_paths
 from docgraph.store.query_plan import Execution, QueryPlan, read_execution, read_plan
 from docgraph.variables import flatten_stages
 
@@ -61,10 +61,10 @@ __all__ = [
     "create_index",
     "decode",
     "encode",
+    "find_alternatives",
     "find_nearest",
     "find_reference",
     "find_references",
-    "find_unindexed",
     "find_wants",
     "flatten_stages",
     "is_reserved_collection",

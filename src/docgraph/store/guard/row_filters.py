@@ -9,7 +9,7 @@ the fence. In these cases it finds the ids, and a `find` by these ids reads the 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from docgraph.exchange.data import CollectionName, Document, Filter, Stages
 from docgraph.exchange.deadline import Deadline
 from docgraph.exchange.errors import NotSupported
-from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats, Index
+from docgraph.store.collection_stats import BY_BYTES, MISSING, CollectionStats
 from docgraph.store.driver.lenient_decode import encode_bson
 from docgraph.store.driver.portions import Take, hand_over
 from docgraph.store.find import build_aggregate, build_find, check_skip
@@ -32,7 +32,7 @@ from docgraph.store.guard.fence import (
 from docgraph.store.guard.shield import Shield, reject, shows_storage
 from docgraph.store.guard.stage_checks import has_key
 from docgraph.store.names import namespace_of
-from docgraph.store.order import Order, find_alternatives, is_served, pinned_paths, serves_surely
+from docgraph.store.order import Order, is_served, serves_surely
 
 Send = Callable[[Document, Take | None], Awaitable[list[Document]]]
 
@@ -206,29 +206,3 @@ class RowFilter(NamedTuple):
     rule: str
     part: str
     filter: Filter
-
-
-def find_unindexed(
-    filter: Filter, indexes: Iterable[Index]
-) -> list[tuple[Mapping[str, Any], list[str]]]:
-    """Return the branches of a filter that no index serves, each with its fixed properties.
-
-    Return nothing if a branch fixes no property by `$eq` or `$in`: no index could serve it.
-    """
-    leading = [index.keys[0] for index in indexes if index.complete]
-    first = {path for path, order in leading if order == "hashed" or not isinstance(order, str)}
-    branches = list(_find_branches(filter))
-    if not all(paths for _, paths in branches):
-        return []
-    return [(branch, paths) for branch, paths in branches if first.isdisjoint(paths)]
-
-
-def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
-    """Return the alternatives of a filter; one that fixes a property does not need its `$or`."""
-    paths = list(dict.fromkeys(pinned_paths(filter)))
-    alternatives = None if paths else next(find_alternatives(filter), None)
-    if alternatives is None:
-        yield filter, paths
-        return
-    for alternative in alternatives:
-        yield from _find_branches(alternative)

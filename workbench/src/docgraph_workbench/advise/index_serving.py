@@ -13,11 +13,12 @@ from typing import Any, Final
 from docgraph import Deadline, TimeLimitExceeded
 from docgraph.tools.data import (
     CollectionName,
+    Index,
     QueryPlan,
     RowFilter,
     Store,
     Want,
-    find_unindexed,
+    find_alternatives,
     find_wants,
     order_as_sent,
     pinned_paths,
@@ -308,3 +309,29 @@ def find_unserved_rows(
         )
         question = PlannedQuery(RuleAccess(row.rule), row.place, row.filter, part=row.part)
         yield Unserved(question, Weight.WARNING, "no-row-filter-index", what, wants)
+
+
+def find_unindexed(
+    filter: Mapping[str, Any], indexes: Iterable[Index]
+) -> list[tuple[Mapping[str, Any], list[str]]]:
+    """Return the branches of a filter that no index serves, each with its fixed properties.
+
+    Return nothing if a branch fixes no property by `$eq` or `$in`: no index could serve it.
+    """
+    leading = [index.keys[0] for index in indexes if index.complete]
+    first = {path for path, order in leading if order == "hashed" or not isinstance(order, str)}
+    branches = list(_find_branches(filter))
+    if not all(paths for _, paths in branches):
+        return []
+    return [(branch, paths) for branch, paths in branches if first.isdisjoint(paths)]
+
+
+def _find_branches(filter: Any) -> Iterator[tuple[Mapping[str, Any], list[str]]]:
+    """Return the alternatives of a filter; one that fixes a property does not need its `$or`."""
+    paths = list(dict.fromkeys(pinned_paths(filter)))
+    alternatives = None if paths else next(find_alternatives(filter), None)
+    if alternatives is None:
+        yield filter, paths
+        return
+    for alternative in alternatives:
+        yield from _find_branches(alternative)

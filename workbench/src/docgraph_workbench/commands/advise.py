@@ -12,7 +12,6 @@ import click
 from docgraph import DocgraphError, Document, StartupError
 from docgraph.tools.commands import (
     Definitions,
-    ProgressLine,
     configured,
     make_printable,
     notice,
@@ -21,6 +20,7 @@ from docgraph.tools.commands import (
     progress,
     run_on,
 )
+from docgraph_workbench.commands.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from docgraph.tools.apps import App

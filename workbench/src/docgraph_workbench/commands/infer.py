@@ -12,13 +12,13 @@ import click
 
 from docgraph import DocgraphError, Document, StartupError
 from docgraph.tools.commands import (
-    ProgressLine,
     configured,
     make_printable,
     notice,
     prepare_sources,
     print_json,
 )
+from docgraph_workbench.commands.progress_line import ProgressLine
 
 if TYPE_CHECKING:
     from docgraph.tools.commands import ConfigSources

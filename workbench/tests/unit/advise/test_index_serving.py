@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from docgraph.store.collection_stats import Index
-from docgraph.store.guard.row_filters import find_unindexed
+from docgraph.tools.data import Index
+from docgraph_workbench.advise.index_serving import find_unindexed
 
 BY_OWNER = Index((("owner", 1), ("at", -1)))
 EITHER = {"$or": [{"owner": "@user._id"}, {"team": {"$in": ["a", "b"]}}]}
