@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import Any, Final
 
 from docgraph.asgi.body_clock import BodyClock
-from docgraph.asgi.output import HIGH_WATER, Output
+from docgraph.asgi.output import HIGH_WATER, Gate, Output
 from docgraph.asgi.scope import AsgiHead, AsgiReceive, AsgiScope, AsgiSend
 from docgraph.asgi.socket import AsgiSocket
 from docgraph.exchange import DocgraphError, Headers
 from docgraph.exchange.errors import BodyTooLarge
 from docgraph.runtime import cancel_until_over
-from docgraph.server.fields import RawHeaders
 from docgraph.server.http.bridge import AsgiMessage
 from docgraph.server.http.call import SWITCHING, HttpCall
 from docgraph.server.http.connection_limits import Admitted
@@ -51,9 +50,18 @@ class AsgiCall(HttpCall):
 class AsgiConnection:
     """A request from its scope to its end."""
 
-    transport: Any  # whose send buffer is the messages that wait
     is_for_probes = False
     admitted: Headers | None = None
+    _kind = "http.response"
+    _socket: AsgiSocket | None = None
+    _incoming: IncomingBody | None = None
+    _clock: BodyClock | None = None  # made when the application waits for the body
+    _stall: StallWatch | None = None  # made for a request that takes longer
+    _call: AsgiCall | None = None
+    _task: asyncio.Task[Any] | None = None
+    _listener: asyncio.Task[None] | None = None
+    _is_lost = False
+    _is_cut = False
 
     def __init__(
         self, state: ProcessState, scope: AsgiScope, receive: AsgiReceive, send: AsgiSend
@@ -62,26 +70,14 @@ class AsgiConnection:
         self._scope = scope
         self._receive = receive
         self._is_handshake = scope["type"] == "websocket"
-        self._loop = asyncio.get_running_loop()
         head = self._head = AsgiHead(scope)
         self.connection = head.connection
         client = head.connection.client
         self.address = client[0] if client else ""
         self.is_proxied = state.trusts(self.address)
-        self.transport = self
         self.output = Output(send, self._on_sent)
-        self._stall = StallWatch(self.transport, state.limits.write_time)
-        self._clock = BodyClock(state.limits)
-        self._kind = "http.response"
-        self._socket: AsgiSocket | None = None
-        self._incoming: IncomingBody | None = None
-        self._call: AsgiCall | None = None
-        self._task: asyncio.Task[Any] | None = None
-        self._listener: asyncio.Task[None] | None = None
-        self._room = asyncio.Event()  # set: the next message may be received
-        self._room.set()
-        self._is_lost = False
-        self._is_cut = False
+        self.transport: Any = self.output  # what has a send buffer
+        self._room = Gate()  # open: the next message may be received
 
     async def answer(self) -> None:
         """Answer the request; return when the server has accepted the response."""
@@ -110,14 +106,14 @@ class AsgiConnection:
             refusal, content = self.state.refusals.render(error, self.address, self._head)
             self.begin(refusal, is_last=True)
             self.write(content)
-            self._complete()
+            self.on_response_complete()
             return
         if head.length != 0 and not self._is_handshake:
             self._incoming = IncomingBody(
                 self, self.state.bodies, head.length, expects_continue=head.expects_continue
             )
             if not head.expects_continue:
-                self._listen()
+                self.listen()
                 await asyncio.sleep(0)  # most bodies have arrived together with their head
         call = self._call = AsgiCall(
             self,
@@ -132,12 +128,13 @@ class AsgiConnection:
     async def _close(self) -> None:
         self.state.connections.pop(self, None)
         self.state.unread.leave(self)
-        if self._incoming is not None:
+        if self._incoming is not None and not self._incoming.is_complete:
             self._incoming.drop()
         await self.output.close()
         if self._listener is not None and not self._listener.done():
             await cancel_until_over([self._listener])
-        self._call = self._socket = None  # what they refer to is freed now, not by the collector
+        # What they refer to is freed now, not by the collector.
+        self._call = self._socket = self._incoming = None
 
     @property
     def is_writable(self) -> bool:
@@ -148,7 +145,7 @@ class AsgiConnection:
 
     def begin(self, head: Head, *, is_last: bool) -> None:
         """Send a status and header fields; `is_last`: the connection ends with this response."""
-        headers = _read_lines(head)
+        headers = [*map(_read_line, head.lines)]
         if self._is_handshake:
             if _RESPONSE_TO_HANDSHAKE not in (self._scope.get("extensions") or {}):
                 self._kind = ""
@@ -174,21 +171,13 @@ class AsgiConnection:
         elif not self.output.is_writable:
             self.state.unread.enter(self)
 
-    def on_response_complete(self, call: HttpCall) -> None:
-        self._complete()
-
-    def _complete(self) -> None:
+    def on_response_complete(self, call: HttpCall | None = None) -> None:
         if self._kind:
-            kind = f"{self._kind}.body"
-            last = self.output.find_last(kind)
-            if last is None:
-                self.output.put({"type": kind, "body": b"", "more_body": False})
-            else:
-                last["more_body"] = False
+            self.output.end({"type": f"{self._kind}.body", "body": b"", "more_body": False})
         self.output.complete()
 
     def open_socket(self, call: HttpCall, head: Head) -> AsgiSocket:
-        headers = _read_lines(head)
+        headers = [*map(_read_line, head.lines)]
         chosen = [value.decode() for name, value in headers if name == b"sec-websocket-protocol"]
         self.output.put(
             {
@@ -199,7 +188,7 @@ class AsgiConnection:
         )
         self._socket = AsgiSocket(self.output, call, self._room)
         self.output.start()
-        self._listen()
+        self.listen()
         return self._socket
 
     def cut(self) -> None:
@@ -209,16 +198,19 @@ class AsgiConnection:
         if asyncio.current_task() is not self._task:
             self.lose()
 
-    def _listen(self) -> None:
+    def listen(self) -> None:
+        """Receive what comes, and notice when the client disconnects."""
         if self._listener is None or self._listener.done():
-            self._listener = self._loop.create_task(self._receive_messages())
+            loop = asyncio.get_running_loop()
+            self._listener = loop.create_task(self._receive_messages())
 
     async def _receive_messages(self) -> None:
         """Receive until the body is complete; called again, until the client disconnects."""
         is_over = False
         try:
             while not is_over:
-                await self._room.wait()
+                if not self._room.is_open:
+                    await self._room.wait()
                 is_over = self._hear(await self._receive())
         except OSError:
             self.lose()
@@ -239,7 +231,7 @@ class AsgiConnection:
             most = self.state.limits.body_size
             incoming.fail(BodyTooLarge(f"the body is larger than {most} bytes"))
         elif data and incoming.feed(data):
-            self._room.clear()
+            self._room.close()
         if not message.get("more_body", False):
             incoming.is_complete = incoming.failure is None
             if incoming.is_counted:
@@ -248,19 +240,22 @@ class AsgiConnection:
         return False
 
     def await_body(self, incoming: IncomingBody) -> None:
-        self._clock.start(self._loop.time())
+        if self._clock is None:
+            self._clock = BodyClock(self.state.limits, asyncio.get_running_loop())
         incoming.expects_continue = False  # the server sends it when the body is received
         if not self._clock.is_held:
-            self._room.set()
-        self._listen()
+            self._room.open()
+        self.listen()
 
     def hold_body(self, incoming: IncomingBody) -> None:
-        self._clock.hold(self._loop.time())
-        self._room.clear()
+        if self._clock is not None:
+            self._clock.hold()
+            self._room.close()
 
     def go_on_with_body(self, incoming: IncomingBody) -> None:
-        self._clock.resume(self._loop.time())
-        self._room.set()
+        if self._clock is not None:
+            self._clock.resume()
+            self._room.open()
 
     def lose(self) -> None:
         """End the work: the client has disconnected, or does not read."""
@@ -276,12 +271,6 @@ class AsgiConnection:
         elif self._task is not None:
             self._task.cancel()
 
-    abort = lose
-
-    def get_write_buffer_size(self) -> int:
-        """Return the bytes that the server has not accepted yet."""
-        return self.output.size
-
     def shutdown(self) -> None:
         """End what would not end by itself: the server stops."""
         if self._socket is not None:
@@ -292,18 +281,20 @@ class AsgiConnection:
     def sweep(self, now: float) -> None:
         """Check the timeouts; from now on, notice when the client disconnects."""
         incoming = self._incoming
+        if self._stall is None:
+            self._stall = StallWatch(self.transport, self.state.limits.write_time)
         if self._stall.is_stalled(now):
             self.lose()
         elif incoming is not None and not incoming.is_complete:
-            failure = self._clock.find_failure(now, incoming)
-            if failure is not None:
-                incoming.fail(failure)
+            if self._clock is not None:
+                self._clock.check(now, incoming)
         elif self._call is not None and self._call.status != SWITCHING:
-            self._listen()
+            self.listen()
 
     def _on_sent(self) -> None:
         if self.output.is_writable:
-            self._stall.reset()
+            if self._stall is not None:
+                self._stall.reset()
             self.state.unread.leave(self)
         else:
             self.state.unread.update(self)
@@ -311,12 +302,8 @@ class AsgiConnection:
             self.lose()
 
 
-def _read_lines(head: Head) -> RawHeaders:
-    """Return the fields of rendered lines, with names in lower case as ASGI wants them."""
-    return [_read_line(line) for line in head.lines]
-
-
 @lru_cache(maxsize=1024)  # most responses have the same lines
 def _read_line(line: bytes) -> tuple[bytes, bytes]:
+    """Return the field of a rendered line, with its name in lower case as ASGI wants it."""
     name, _, value = line[:-2].partition(b": ")
     return name.lower(), value

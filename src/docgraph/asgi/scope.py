@@ -32,8 +32,8 @@ class AsgiHead:
         root = f"/{root}" if root else ""
         query = scope.get("query_string", b"")
         self.connection = _describe_connection(
-            _find_address(scope.get("client")),
-            _find_address(scope.get("server")),
+            tuple(scope.get("client") or ()),
+            tuple(scope.get("server") or ()),
             scope.get("scheme", "http"),
             scope.get("http_version", "1.1"),
             root,
@@ -81,13 +81,18 @@ def find_path(scope: AsgiScope, root: str) -> bytes:
 
 @lru_cache(maxsize=1024)  # a connection has many requests
 def _describe_connection(
-    client: Address, server: Address, scheme: str, version: str, root: str
+    client: tuple[Any, ...], server: tuple[Any, ...], scheme: str, version: str, root: str
 ) -> Connection:
-    scheme = _SCHEMES.get(scheme, "http")
-    return Connection(client, server, scheme, version, root_path=quote(root, safe=_PATH))
+    return Connection(
+        _find_address(client),
+        _find_address(server),
+        _SCHEMES.get(scheme, "http"),
+        version,
+        root_path=quote(root, safe=_PATH),
+    )
 
 
-def _find_address(pair: Any) -> Address:
+def _find_address(pair: tuple[Any, ...]) -> Address:
     """Return host and port; a peer without an address is one at a Unix socket."""
     if not pair or not pair[0]:
         return UNIX, 0

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from docgraph.asgi.output import Output
+from docgraph.asgi.output import Gate, Output
 from docgraph.exchange import SharedMessages
 from docgraph.server.http.bridge import AsgiMessage
 from docgraph.server.http.call import HttpCall
@@ -23,13 +23,13 @@ from docgraph.server.http.websocket import (
 class AsgiSocket:
     """One open WebSocket; sending to a disconnected peer raises `ConnectionResetError`.
 
-    `room` is set while the next message may be received: one at a time, so that a handler that is
+    `room` is open while the next message may be received: one at a time, so that a handler that is
     slow slows its peer.
     """
 
     count_frame: Callable[[], tuple[int, str] | None] | None = None
 
-    def __init__(self, output: Output, call: HttpCall, room: asyncio.Event) -> None:
+    def __init__(self, output: Output, call: HttpCall, room: Gate) -> None:
         self._output = output
         self._call = call
         self._room = room
@@ -58,10 +58,10 @@ class AsgiSocket:
             if self._is_over:
                 return None
             self._heard.clear()
-            self._room.set()
+            self._room.open()
             await self._heard.wait()
         message = self._messages.popleft()
-        self._room.set()
+        self._room.open()
         return message
 
     async def close(self, code: int = NORMAL, reason: str = "") -> None:
@@ -86,7 +86,7 @@ class AsgiSocket:
             self._end()
             return
         self._messages.append(data)
-        self._room.clear()
+        self._room.close()
         self._heard.set()
 
     def shutdown(self) -> None:
@@ -109,7 +109,7 @@ class AsgiSocket:
     def _end(self) -> None:
         self._is_over = True
         self._heard.set()
-        self._room.set()
+        self._room.open()
         self._output.complete()
         self.count_frame = None  # what counts may refer to this: a cycle
 

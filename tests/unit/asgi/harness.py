@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import MutableMapping
 from typing import Any
 
@@ -46,6 +47,7 @@ class AsgiPeer:
         self.received = 0
         self.fault: Exception | None = None  # raised by `send`
         connection = AsgiConnection(self.state, scope, self._receive, self._send)
+        self.connection = weakref.ref(connection)
         self.task = asyncio.ensure_future(connection.answer())
 
     async def _receive(self) -> Message:

@@ -417,10 +417,13 @@ async def test_a_request_leaves_no_cycle() -> None:
     await AsgiPeer(remember, make_scope()).respond()
     gc.disable()
     try:
-        peer = AsgiPeer(remember, make_scope())
+        peer = AsgiPeer(remember, make_scope(**POST, headers=CHUNKED))
+        peer.give(body=b"x", more_body=False)
         await peer.respond()
+        connection = peer.connection
         del peer
         await asyncio.sleep(0)
         assert exchanges[-1]() is None
+        assert connection() is None
     finally:
         gc.enable()
