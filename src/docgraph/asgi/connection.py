@@ -1,8 +1,8 @@
 """One request of an ASGI server: what a connection is to our own server, and what it sends.
 
 `Exchanges` runs it as any other call, in the task of the server. The request body is received in a
-task of its own; that task, or the one that a sweep starts for a request that takes longer, notices
-when the client disconnects.
+task of its own; that task, or the one that a stream or a sweep starts for a request that takes
+longer, notices when the client disconnects.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ class AsgiCall(HttpCall):
         """Send the head alone, and each part as it comes."""
         await super().begin(head)
         self.wire.output.start()
+        self.wire.listen()
 
     def _start(self, head: Head) -> list[bytes]:
         super()._start(head)

@@ -407,6 +407,22 @@ async def test_a_handler_that_fails_closes_with_an_error() -> None:
     assert peer.sent[-1]["code"] == 1011
 
 
+async def test_a_stream_notices_a_disconnect_before_any_sweep() -> None:
+    """Else a user who comes and goes would have more streams open than he may have."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        yield b"data: 1\n\n"
+        await asyncio.Event().wait()
+
+    async def stream(exchange: Exchange) -> Answer:
+        return Stream(endless(), media_type="text/event-stream")
+
+    peer = AsgiPeer(stream, make_scope())
+    await peer.wait_sent(2)
+    peer.give("http.disconnect")
+    await peer.finish()
+
+
 async def test_a_request_leaves_no_cycle() -> None:
     exchanges: list[weakref.ref[Exchange]] = []
 
