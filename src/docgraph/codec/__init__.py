@@ -6,7 +6,6 @@ from docgraph.codec.escape import (
     as_meant,
     as_written,
     escape_keys,
-    escape_path,
     to_stored,
     unescape_keys,
 )
@@ -21,7 +20,6 @@ __all__ = [
     "decode_json",
     "encode",
     "escape_keys",
-    "escape_path",
     "fragment",
     "name_id",
     "to_json",

@@ -52,10 +52,9 @@ def _without_marker(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != ESCAPING}
 
 
-def escape_keys(document: dict[str, Any], *, root_paths: bool = False) -> dict[str, Any]:
-    """Return a copy with escaped keys; with `root_paths`, root keys are paths with dots."""
-    escape_root = escape_path if root_paths else escape_key
-    return {escape_root(key): _escape_value(value) for key, value in document.items()}
+def escape_keys(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy with escaped keys."""
+    return {escape_key(key): _escape_value(value) for key, value in document.items()}
 
 
 def unescape_keys(document: dict[str, Any]) -> dict[str, Any]:
@@ -68,11 +67,6 @@ def escape_key(key: str) -> str:
     if "." in key or ":" in key:
         key = _DOTS_AND_COLONS.sub(_escape_mark, key)
     return _escape_text(key)
-
-
-def escape_path(path: str) -> str:
-    """Escape the keys of a path in dot notation."""
-    return ".".join(map(escape_key, path.split(".")))
 
 
 def unescape_key(key: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from docgraph.codec import escape_keys, escape_path, unescape_keys
+from docgraph.codec import escape_keys, unescape_keys
 from docgraph.codec.bson_types import ObjectId
 
 
@@ -55,16 +55,6 @@ def test_plain_keys_of_definitions_put_straight_into_the_database_work() -> None
     document = {"mappings": {"User": {"posts": {"find": {"a.b": {"$fk": "_id"}}, "in": ["$x"]}}}}
 
     assert unescape_keys(document) == document
-
-
-def test_paths_in_dot_notation_keep_their_dots_at_the_root_only() -> None:
-    patch = {"mappings.User.x": {"a.b": 1}, "mappings.Q.y.find.id.$arg": "x"}
-
-    assert escape_keys(patch, root_paths=True) == {
-        "mappings.User.x": {"a::b": 1},
-        "mappings.Q.y.find.id._$arg": "x",
-    }
-    assert escape_path("a.$b.c") == "a._$b.c"
 
 
 def test_the_document_itself_is_left_alone() -> None:
