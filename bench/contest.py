@@ -168,7 +168,9 @@ def running_server(
     name: str, port: int, command: Sequence[str], environment: Mapping[str, str]
 ) -> Iterator[Contestant]:
     """Another server, from its first answer until the end of the block."""
-    with subprocess.Popen(command, env={**os.environ, **environment}) as process:
+    variables = {**os.environ, **environment}
+    # As for docgraph: a log that goes to a terminal or a file costs more.
+    with subprocess.Popen(command, env=variables, stderr=subprocess.DEVNULL) as process:
         contestant = Contestant(name, port, psutil.Process(process.pid))
         try:
             _wait_for(contestant, process)
