@@ -207,6 +207,7 @@ async def test_an_interceptor_that_fails_keeps_no_other_from_hearing_of_the_writ
     assert (await service.request("GET", "/things", headers=token)).status == 401
 
 
+@pytest.mark.own_protocol("an ASGI server reports a disconnect when it is asked: a sweep later")
 async def test_what_fails_after_the_client_has_gone_is_told_to_the_log(service: Service) -> None:
     gate = Gate(service.db, "things", Conflict("not after this"))
     with listening(UnattendedFailed) as failures:
