@@ -37,6 +37,9 @@ class GraphqlLimits(Section, frozen=True):
     ] = 2_000_000
     fetched_documents: Annotated[PositiveCount, "documents really fetched"] = 100_000
     relation_depth: Annotated[PositiveCount, "levels of relations in the conditions of a list"] = 3
+    representations: Annotated[
+        PositiveCount, "representations that a gateway sends to `_entities`"
+    ] = 10_000
     response_bytes: Annotated[ByteSize, "size of the response"] = 16_777_216
 
 

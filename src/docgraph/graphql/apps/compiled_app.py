@@ -22,6 +22,7 @@ from docgraph.graphql.apps.stored_definitions import examine_stored
 from docgraph.graphql.definition.check import Examination, examine
 from docgraph.graphql.definition.check_fields import CheckContext, FaultyPlace
 from docgraph.graphql.definition.definition import AppDefinition, DeclaredOperation
+from docgraph.graphql.definition.entity_mappings import EntityMapping
 from docgraph.graphql.definition.findings import Finding
 from docgraph.graphql.definition.hidden_uses import HiddenUse, find_hidden_uses
 from docgraph.graphql.definition.mapping import AnyMapping, EnumMapping, TypeResolver
@@ -67,6 +68,7 @@ class App:
     faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # types and fields, and why
     problems: tuple[Finding, ...] = ()  # of the parts that are not served
     is_draft: bool = False
+    entities: Mapping[str, tuple[EntityMapping, ...]] = field(default_factory=dict)
     subgraph: Subgraph | None = None  # of an app with `descriptor.federation`
     _views: LruDict[frozenset[str], VisibleApp] = field(
         default_factory=lambda: LruDict(MAX_VIEWS), repr=False, init=False
@@ -231,6 +233,7 @@ def assemble_app(
         problems=parts.problems,
         is_draft=is_draft,
         subgraph=parts.subgraph,
+        entities=parts.entities,
     )
 
 

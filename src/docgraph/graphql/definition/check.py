@@ -40,6 +40,13 @@ from docgraph.graphql.definition.definition import (
     check_operations,
     decode_definition,
 )
+from docgraph.graphql.definition.entity_mappings import (
+    ENTITY,
+    EntityMapping,
+    EntityReader,
+    check_key_visibility,
+    read_keys,
+)
 from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.generated_types import GeneratedTypes
 from docgraph.graphql.definition.group_visibility import follow_groups
@@ -61,8 +68,8 @@ from docgraph.graphql.definition.schema import (
     parse_schema,
     parse_subgraph,
 )
-from docgraph.graphql.definition.styled_types import StyledTypes
 from docgraph.graphql.definition.visibility import Follows, Visibility, read_visibility
+from docgraph.graphql.federation.generated_names import style_generated
 from docgraph.graphql.federation.subgraph import Subgraph
 from docgraph.graphql.sections import Graphql
 from docgraph.predicates import CompiledPredicate, PredicateError, compile_predicate
@@ -87,6 +94,7 @@ class Examination:
     visibility: Visibility = field(default_factory=lambda: Visibility({}))
     faults: Mapping[FaultyPlace, str] = field(default_factory=dict)  # why each is left out
     problems: tuple[Finding, ...] = ()  # of the parts that are left out
+    entities: Mapping[str, tuple[EntityMapping, ...]] = field(default_factory=dict)
     subgraph: Subgraph | None = None  # the names of federation's directives
 
 
@@ -196,10 +204,11 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
     if document is None or schema is None:
         _check_shapes(definition.mappings, rules, findings)
         return Examination(findings.report())
-    parts = _Parts(schema, definition.mappings, rules, findings)
+    parts = _Parts(schema, definition.mappings, rules, findings, is_subgraph=subgraph is not None)
+    entities = _read_entities(definition, document, subgraph, parts, rules)
     generated = GeneratedTypes(document, findings)
-    known = (parts.mappings, parts.enums, definition.mappings)
-    mappings = add_lists(schema, *known, generated, findings)
+    sources = (parts.mappings, parts.enums, definition.mappings)
+    mappings = add_lists(schema, *sources, generated, findings)
     follow_groups(schema, mappings, generated, findings)
     paged = add_connections(schema, mappings, generated, findings)
     follows: Follows = generated.follows
@@ -207,7 +216,8 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         try:
             extended = generated.extend()
             if definition.federation is not None and subgraph is not None:
-                styled = StyledTypes.of(generated, extended, definition.federation.prefix, subgraph)
+                prefix = definition.federation.prefix
+                styled = style_generated(extended, generated.names, follows, prefix, subgraph)
                 extended, paged, follows = styled.document, styled.rename(paged), styled.follows
             schema = build_schema(extended, definition.json_mode_or(rules.json_mode))
             document, mappings = extended, paged
@@ -215,6 +225,7 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
             findings.errors += error.findings
     visibility = read_visibility(schema, follows)
     findings.errors += check_visibility(schema, visibility, rules.faults)
+    _check_keys(schema, document, subgraph, visibility, findings)
     if definition.live:
         findings.errors += check_live(schema)
         schema = declare_live(schema, is_declared=True)
@@ -227,7 +238,33 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
         parts.type_resolvers,
         visibility,
         subgraph=subgraph,
+        entities=entities,
     )
+
+
+def _read_entities(
+    definition: AppDefinition,
+    document: DocumentNode,
+    subgraph: Subgraph | None,
+    parts: _Parts,
+    rules: CheckContext,
+) -> Mapping[str, tuple[EntityMapping, ...]]:
+    if subgraph is None:
+        return {}
+    reader = EntityReader(parts.schema, parts.mappings, rules, parts.findings)
+    return reader.read(definition.mappings, read_keys(document, subgraph, parts.findings))
+
+
+def _check_keys(
+    schema: GraphQLSchema,
+    document: DocumentNode,
+    subgraph: Subgraph | None,
+    visibility: Visibility,
+    findings: Findings,
+) -> None:
+    if subgraph is not None and not findings.errors:
+        keys = read_keys(document, subgraph, findings)
+        check_key_visibility(schema, visibility, keys, findings)
 
 
 def build_whole_schema(definition: AppDefinition) -> GraphQLSchema | None:
@@ -253,14 +290,17 @@ class _Parts:
         source: Mapping[str, Any],
         rules: CheckContext,
         findings: Findings,
+        *,
+        is_subgraph: bool = False,
     ) -> None:
         self.mappings: dict[str, dict[str, AnyMapping]] = {}
         self.enums: dict[str, EnumMapping] = {}
         self.type_resolvers: dict[str, TypeResolver] = {}
-        self._schema = schema
+        self.schema = schema
+        self._is_subgraph = is_subgraph
         self._source = source
         self._rules = rules
-        self._findings = findings
+        self.findings = findings
         own = [name for name in schema.type_map if not name.startswith("__")]
         for name in source:
             if name not in schema.type_map or name.startswith("__"):
@@ -276,16 +316,18 @@ class _Parts:
             return
         if isinstance(type_, GraphQLObjectType):
             fields = self._mapping_of(name)
-            self.mappings[name] = check_object_type(type_, fields, self._rules, self._findings)
+            self.mappings[name] = check_object_type(type_, fields, self._rules, self.findings)
         elif isinstance(type_, GraphQLEnumType):
-            self.enums[name] = check_enum(type_, self._mapping_of(name), self._findings)
+            self.enums[name] = check_enum(type_, self._mapping_of(name), self.findings)
+        elif self._is_subgraph and name == "_Entity":
+            return  # the name in a representation decides
         elif isinstance(type_, GraphQLUnionType | GraphQLInterfaceType):
             mapping = self._mapping_of(name)
-            resolver = check_abstract_type(type_, mapping, self._schema, self._findings)
+            resolver = check_abstract_type(type_, mapping, self.schema, self.findings)
             if resolver is not None:
                 self.type_resolvers[name] = resolver
         elif name in self._source:
-            self._findings.warn(
+            self.findings.warn(
                 f"mappings.{name}", "a mapping of an input type or scalar has no effect"
             )
 
@@ -294,8 +336,10 @@ class _Parts:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self._findings.error(f"mappings.{name}", f"must be an object, not {describe(value)}")
+            self.findings.error(f"mappings.{name}", f"must be an object, not {describe(value)}")
             return {}
+        if self._is_subgraph:
+            return {key: mapping for key, mapping in value.items() if key != ENTITY}
         return value
 
 

@@ -105,6 +105,13 @@ def check_one_field(where: str, value: Any, rules: CheckContext, findings: Findi
     _FieldChecker(where, rules, findings, is_query=False).check(value, None)
 
 
+def check_one_mapping(
+    where: str, value: Any, rules: CheckContext, findings: Findings
+) -> AnyMapping | None:
+    """Return a mapping that belongs to no field; None with an error."""
+    return _FieldChecker(where, rules, findings, is_query=False).check(value, None)
+
+
 @dataclass(frozen=True, slots=True)
 class _FieldChecker:
     """Checks and compiles the mapping of one field."""

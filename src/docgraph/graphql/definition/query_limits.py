@@ -43,6 +43,7 @@ from docgraph.graphql.errors import Classification, OperationRefused, find_locat
 from docgraph.graphql.sections import GraphqlLimits
 
 MAX_TEXT = 64 * 1024
+MAX_LIST = 1_000  # elements of a list in the variables
 MAX_NESTING = 100
 MAX_FIELDS = 10_000
 MAX_FRAGMENTS = 50

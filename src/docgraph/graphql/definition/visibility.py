@@ -36,6 +36,7 @@ from graphql.utilities.coerce_input_value import coerce_default_value
 
 from docgraph.codec.forms import JsonMode
 from docgraph.graphql.definition.schema import VISIBLE, extend_base
+from docgraph.graphql.federation.subgraph import ENTITIES_FIELD
 
 Coordinates = tuple[str, str]
 SchemaPart = tuple[str, ...]  # a type, a field of an object or input type, or an argument
@@ -121,7 +122,7 @@ def cut_document(
     follows: Follows = _NO_FOLLOWS,
 ) -> DocumentNode:
     """Return the definitions without these parts and everything that depends on them."""
-    view = _View(schema, hidden, follows)
+    view = _view_without(schema, hidden, follows)
     definitions = [_cut(node, view) for node in document.definitions]
     return DocumentNode(definitions=tuple(node for node in definitions if node is not None))
 
@@ -130,7 +131,7 @@ def find_visible(
     schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows: Follows = _NO_FOLLOWS
 ) -> set[SchemaPart]:
     """Return the parts that remain without these and everything that depends on them."""
-    view = _View(schema, hidden, follows)
+    view = _view_without(schema, hidden, follows)
     return {
         part
         for part, _ in list_parts(schema)
@@ -177,13 +178,43 @@ def input_types(schema: GraphQLSchema) -> list[GraphQLInputObjectType]:
     return [one for one in schema.type_map.values() if isinstance(one, GraphQLInputObjectType)]
 
 
+def _view_without(schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows: Follows) -> _View:
+    """Return the view without these parts, and without entities that only they reach.
+
+    `_entities` leads to all entities. It shows those that the rest of the schema shows, and those
+    that no other field reaches for anybody.
+    """
+    query = schema.type_map.get("Query")
+    field = query.fields.get(ENTITIES_FIELD) if isinstance(query, GraphQLObjectType) else None
+    is_declared = field is not None and field.ast_node is not None and not field.ast_node.loc
+    union = schema.type_map.get("_Entity")
+    if not hidden or not is_declared or not isinstance(union, GraphQLUnionType):
+        return _View(schema, hidden, follows)
+    without = frozenset({("Query", ENTITIES_FIELD)})
+    whole = _View(schema, without, follows)
+    entrances = [type_ for type_ in union.types if type_.name not in whole.reachable]
+    shown = _View(schema, hidden | without, follows, entrances).reachable
+    lost = {
+        (type_.name, name)
+        for type_ in union.types
+        if type_.name not in shown
+        for name in type_.fields
+    }
+    return _View(schema, hidden | lost, follows)
+
+
 class _View:
     """The visible part of a schema: fields, types that have some, types that can be reached."""
 
     def __init__(
-        self, schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows: Follows
+        self,
+        schema: GraphQLSchema,
+        hidden: frozenset[SchemaPart],
+        follows: Follows,
+        entrances: Iterable[GraphQLNamedType] = (),
     ) -> None:
         self._schema = schema
+        self._entrances = entrances
         self._types = fielded_types(schema)
         self._inputs = input_types(schema)
         self._required = [part for part, one in list_parts(schema) if is_required(one)]
@@ -284,7 +315,7 @@ class _View:
         return dropped
 
     def _reach(self) -> set[str]:
-        pending: list[GraphQLNamedType] = [self._schema.type_map["Query"]]
+        pending: list[GraphQLNamedType] = [self._schema.type_map["Query"], *self._entrances]
         for directive in self._schema.directives:
             pending += [get_named_type(argument.type) for argument in directive.args.values()]
         reached: set[str] = set()

@@ -15,7 +15,7 @@ from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.definition.mapping import AggregationMapping, QueryMapping
 from docgraph.graphql.errors import OperationRefused
 from docgraph.graphql.execute.execution import Run
-from docgraph.graphql.plan.plan_tree import Block, Fetch, Introspection, PlanTree
+from docgraph.graphql.plan.plan_tree import Block, Entities, Fetch, Introspection, PlanTree
 from docgraph.graphql.related import RelatedCondition, RelationSpec, find_conditions
 from docgraph.runtime.tasks import concurrently
 from docgraph.store.order import pinned_paths
@@ -122,6 +122,9 @@ def _estimate_block(block: Block, most: Mapping[int, int], estimates: dict[int, 
                     (_estimate_block(each, most, estimates) for each in blocks), default=0
                 )
             below = estimates[id(selection)]
+        if isinstance(column, Entities):
+            total += sum(most[id(fetch)] for fetch in column.fetches) * (1 + below)
+            continue
         total += most[id(column)] * (1 + below) if isinstance(column, Fetch) else below
     return total
 
@@ -131,6 +134,8 @@ def most_documents(fetch: Fetch, run: Run) -> int:
     prepared = run.prepared[id(fetch)]
     if prepared.failure is not None:
         return 0
+    if fetch.is_entity:
+        return run.parents.get(id(fetch), 0)
     if not fetch.is_list:
         return 1
     if prepared.window is not None:
@@ -162,6 +167,8 @@ def _most_results(stages: Any, count: int, limit: int) -> int:
 async def _count_results(fetch: Fetch, most: int, run: Run) -> int:
     """Return the smaller of the limit and the number of documents in the collection."""
     mapping, stats, prepared = fetch.mapping, run.store.stats, run.prepared[id(fetch)]
+    if fetch.is_entity:
+        return most  # one for each representation
     # A filter that pins all keys of a unique index finds one document.
     find = first_filter(mapping)
     pinned = frozenset() if find is None else frozenset(_pinned_paths(find, prepared.scope))

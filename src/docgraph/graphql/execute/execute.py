@@ -33,6 +33,7 @@ from docgraph.graphql.execute.complete import (
 )
 from docgraph.graphql.execute.document_estimate import check_estimate
 from docgraph.graphql.execute.embedded_lists import Elements
+from docgraph.graphql.execute.entities import check_long_lists, prepare_entities, resolve_entities
 from docgraph.graphql.execute.execution import KeptFetch, PreparedFetch, Run
 from docgraph.graphql.execute.fetch_by_in import fetch_joined
 from docgraph.graphql.execute.fetch_connections import fetch_connections
@@ -51,6 +52,7 @@ from docgraph.graphql.plan.plan_tree import (
     Block,
     Column,
     Embedded,
+    Entities,
     Fetch,
     Introspection,
     PlanTree,
@@ -100,6 +102,9 @@ async def prepare(run: Run) -> PlanTree:
     predefined = _NO_VARIABLES
     if tree.variables:
         predefined = await Variables.resolve(tree.variables, run.exchange, run.resolvers)
+    if tree.entities:
+        prepare_entities(tree.entities, variables, run)
+    check_long_lists(tree.entities, run.variable_values)
     if tree.fetches:
         prepare_fetches(tree, variables, predefined, run)
     if tree.listed_fetches:
@@ -172,6 +177,9 @@ async def resolve_column(
     if isinstance(column, Introspection):
         value = await introspect(column, run)
         return complete_values(column, [value] * len(parents))
+    if isinstance(column, Entities):
+        find = lambda fetch, sought: resolve_column(fetch, sought, None, run)  # noqa: E731
+        return await resolve_entities(column, run, find)
     if isinstance(column, Embedded):
         values: Sequence[Any] = [column.get(parent) for parent in parents]
     else:

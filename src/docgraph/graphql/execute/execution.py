@@ -115,6 +115,8 @@ class Run:
     prepared: dict[int, PreparedFetch] = field(default_factory=dict, init=False)
     folded: set[int] = field(default_factory=set, init=False)
     parents: dict[int, int] = field(default_factory=dict, init=False)  # of a fetch: their number
+    entities: dict[int, Any] = field(default_factory=dict, init=False)  # `PreparedEntities`
+    representations: int = field(default=0, init=False)
     commands: list[CommandRecord] = field(default_factory=list, init=False)
     documents: int = field(default=0, init=False)
     gate: AdmissionQueue = field(init=False)

@@ -16,6 +16,7 @@ from typing import Any
 
 from docgraph.codec.equality import OWN_KEY, SINGLE_TYPES, EqualityKey, candidate_keys, equality_key
 from docgraph.exchange import Document
+from docgraph.exchange.data import SeveralKinds
 from docgraph.exchange.errors import DocgraphError
 from docgraph.graphql.conditions import combine, match_any
 from docgraph.graphql.errors import FieldFailure, describe_failure
@@ -169,8 +170,24 @@ class _Batch:
                 return None
             pairs = zip(self.numbers, self.keys, strict=True)
             return {number: firsts[key] for number, key in pairs if key in firsts}
+        if self.keys is None and len(self.sides[0].values) > len(self.numbers):
+            documents, views = self._sort_by_kind(documents, views)
         shares = self.distribute(documents, views)
         return shares and {number: share[0] for number, share in shares.items() if share}
+
+    def _sort_by_kind(
+        self, documents: Sequence[Any], views: Sequence[Document]
+    ) -> tuple[Sequence[Any], Sequence[Document]]:
+        """Sort by the keys, of which those of a parent have the preferred kind first."""
+        side = self.sides[0]
+        ranks = {key: rank for rank, key in enumerate(side.values)}
+
+        def rank(number: int) -> int:
+            keys = candidate_keys(views[number], side.join.path)
+            return min((ranks[key] for key in keys if key in ranks), default=len(ranks))
+
+        order = sorted(range(len(documents)), key=rank)
+        return [documents[n] for n in order], [views[n] for n in order]
 
     def _reach(self, documents: Sequence[Document]) -> list[EqualityKey] | None:
         """Return the join values of the documents, if all of them are their own keys."""
@@ -222,7 +239,7 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
     """Group parents with keys into batches of bounded size; a parent is never divided."""
     joins = fetch.relation.joins
     size = min(fetch.mapping.loader.max_batch_size or MAX_KEYS, MAX_KEYS)
-    if len(joins) == 1 and not joins[0].many:
+    if len(joins) == 1 and not joins[0].many and not _mean_several(fetch, joins[0], parents):
         return _make_simple_batch(joins[0], parents).split(size)
     batches: list[_Batch] = []
     placed: dict[Any, _Batch] = {}  # parents with the same keys belong together
@@ -242,6 +259,11 @@ def _make_batches(fetch: Fetch, parents: Sequence[Any], answers: list[Any]) -> l
             batch = placed[sought] = batches[-1]
         batch.add(number, keys)
     return batches
+
+
+def _mean_several(fetch: Fetch, join: Join, parents: Sequence[Any]) -> bool:
+    """Return whether keys are texts of an `ID` that values of several kinds have."""
+    return fetch.is_entity and any(isinstance(join.get(parent), SeveralKinds) for parent in parents)
 
 
 def _make_simple_batch(join: Join, parents: Sequence[Any]) -> _Batch:
@@ -265,6 +287,8 @@ def _read_keys(fetch: Fetch, join: Join, parent: Any) -> JoinValues:
     value = join.get(parent)
     if value is None:
         return {}
+    if isinstance(value, SeveralKinds):
+        return {equality_key(kind): kind for kind in value.candidates}
     if not join.many or type(value) is not list:
         return {equality_key(value): value}
     if len(value) > MAX_KEYS:

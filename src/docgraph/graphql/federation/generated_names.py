@@ -8,8 +8,8 @@ same name, which `@shareable` declares.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Any, Final, TypeVar
 
 from graphql import (
     DocumentNode,
@@ -23,12 +23,45 @@ from graphql import (
 
 from docgraph.graphql.federation.subgraph import Subgraph, build_directive
 
+T = TypeVar("T")
+
 _UNPREFIXED: Final = "PageInfo"  # the Relay specification gives it its name
 
 
 def find_new_names(types: Collection[str], prefix: str) -> dict[str, str]:
     """Return the new name of each generated type that gets one."""
     return {name: f"{prefix}{name}" for name in types if prefix and name != _UNPREFIXED}
+
+
+@dataclass(frozen=True, slots=True)
+class StyledTypes:
+    """The document with the styled types, their new `names`, and what generated parts follow."""
+
+    document: DocumentNode
+    names: Mapping[str, str]
+    follows: Mapping[tuple[str, ...], frozenset[tuple[str, str]]]
+
+    def rename(self, mappings: Mapping[str, T]) -> dict[str, T]:
+        """Return the mappings by the new names."""
+        return {self.names.get(name, name): fields for name, fields in mappings.items()}
+
+
+def style_generated(
+    document: DocumentNode,
+    types: Collection[str],
+    follows: Mapping[tuple[str, ...], frozenset[tuple[str, str]]],
+    prefix: str,
+    subgraph: Subgraph,
+) -> StyledTypes:
+    """Style the generated types of this document, which has them."""
+    names = find_new_names(types, prefix)
+    renamed = {
+        (names.get(part[0], part[0]), *part[1:]): frozenset(
+            (names.get(type_, type_), field) for type_, field in fields
+        )
+        for part, fields in follows.items()
+    }
+    return StyledTypes(restyle(document, types, names, subgraph), names, renamed)
 
 
 def restyle(

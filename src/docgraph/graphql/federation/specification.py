@@ -79,6 +79,15 @@ extend type Query { _service: _Service! }
 '''
 
 
+ENTITIES: Final = '''
+"""A representation of an entity: its `__typename`, and the fields of one of its keys."""
+scalar _Any
+"""The types that a gateway may ask for by a key."""
+union _Entity = {names}
+extend type Query {{ _entities(representations: [_Any!]!): [_Entity]! }}
+'''
+
+
 def spell_versions() -> str:
     """Return the supported versions as text."""
     return f"v2.0 to v{LATEST[0]}.{LATEST[1]}, and Federation 1 without @link"

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from graphql import (
+    BooleanValueNode,
     ConstDirectiveNode,
     DefinitionNode,
     DirectiveDefinitionNode,
@@ -35,6 +36,7 @@ from graphql import (
 from docgraph.graphql.federation.specification import (
     ADDRESS,
     DIRECTIVES,
+    ENTITIES,
     FIRST,
     FIRST_NAMES,
     LATEST,
@@ -92,7 +94,7 @@ class Subgraph:
         }
         declared = [
             node
-            for node in self._declare()
+            for node in (*self._declare(), *self._declare_entities(document))
             if not (isinstance(node, DirectiveDefinitionNode) and node.name.value in declared_names)
         ]
         definitions = tuple(self._define_extended(document))
@@ -116,6 +118,18 @@ class Subgraph:
         ]
         texts += [f"scalar {local}" for local in self.scalars.values()]
         return _parse("\n".join((*texts, LINK, SERVICE)))
+
+    def _declare_entities(self, document: DocumentNode) -> tuple[DefinitionNode, ...]:
+        """Return `_entities`, if objects of a type are found by a key."""
+        names = [
+            node.name.value
+            for node in document.definitions
+            if isinstance(node, ObjectTypeDefinitionNode | ObjectTypeExtensionNode)
+            and any(map(read_resolvable, self.find(node, "key")))
+        ]
+        if not names:
+            return ()
+        return _parse(ENTITIES.format(names=" | ".join(dict.fromkeys(names))))
 
     def _define_extended(self, document: DocumentNode) -> Iterator[DefinitionNode]:
         """Yield the definitions; the first extension of a type without one becomes it."""
@@ -238,6 +252,12 @@ def _text(directive: ConstDirectiveNode, name: str) -> str:
 def read_text(directive: ConstDirectiveNode, name: str) -> str:
     """Return an argument of a directive that is a string; empty without it."""
     return _text(directive, name)
+
+
+def read_resolvable(directive: ConstDirectiveNode) -> bool:
+    """Return whether a `@key` is one by which this subgraph finds objects."""
+    value = _argument(directive, "resolvable")
+    return not (isinstance(value, BooleanValueNode) and not value.value)
 
 
 def spell_directives() -> str:

@@ -27,11 +27,12 @@ from docgraph.graphql.apps.apps import Apps
 from docgraph.graphql.apps.compiled_app import App
 from docgraph.graphql.definition.definition import digest_text
 from docgraph.graphql.definition.inputs import ExactFloat
+from docgraph.graphql.definition.query_limits import MAX_LIST
 from docgraph.graphql.errors import OperationRefused
 from docgraph.runtime import LruDict
 
 _MAX_NESTING = 64
-_MAX_LIST = 1_000
+_MAX_REPRESENTED = 60_000  # values of representations, whose keys alone are coerced
 _MAX_VALUES = 20_000  # coercing them takes about 40 ms, during which no other request is answered
 _MAX_DOCUMENT_TEXT = 16_384  # characters in total that may have to be parsed as extended JSON
 _REFERRING = frozenset({"operation", "documentId", "doc_id", "extensions"})
@@ -251,14 +252,33 @@ def _collect(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def check_variables(variables: Any) -> None:
     """Check nesting, list lengths, the number of values, documents as text; no recursion."""
+    plain = variables
+    if isinstance(variables, dict):
+        plain = dict(variables)
+        for name, value in variables.items():
+            if _are_representations(value):  # only `_entities` takes so many, up to the app's limit
+                _check_values(dict(enumerate(plain.pop(name))), _MAX_REPRESENTED)
+    _check_values(plain, _MAX_VALUES)
+
+
+def _are_representations(value: Any) -> bool:
+    """Return whether a variable is a long list of objects that name their types."""
+    return (
+        isinstance(value, list)
+        and len(value) > MAX_LIST
+        and all(isinstance(item, dict) and "__typename" in item for item in value)
+    )
+
+
+def _check_values(variables: Any, most: int) -> None:
     count, text = -1, 0  # not counting the outer object
     for level in walk_levels(variables, "'variables'", _MAX_NESTING):
         count += len(level)
-        if count > _MAX_VALUES:
-            raise BodyError(f"'variables' has more than {_MAX_VALUES} values")
+        if count > most:
+            raise BodyError(f"'variables' has more than {most} values")
         for value in level:
-            if isinstance(value, list) and len(value) > _MAX_LIST:
-                raise BodyError(f"a list in 'variables' has more than {_MAX_LIST} elements")
+            if isinstance(value, list) and len(value) > MAX_LIST:
+                raise BodyError(f"a list in 'variables' has more than {MAX_LIST} elements")
             if isinstance(value, str) and value.startswith("{"):
                 text += len(value)
         if text > _MAX_DOCUMENT_TEXT:

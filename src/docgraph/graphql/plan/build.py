@@ -31,6 +31,7 @@ from graphql import (
 
 from docgraph.codec import JsonMode
 from docgraph.graphql.apps.compiled_app import VisibleApp
+from docgraph.graphql.definition.entity_mappings import EntityMapping, find_leaf_type
 from docgraph.graphql.definition.mapping import (
     AggregationMapping,
     GroupMapping,
@@ -39,6 +40,7 @@ from docgraph.graphql.definition.mapping import (
 )
 from docgraph.graphql.definition.scalars import serializer
 from docgraph.graphql.errors import FieldFailure, FieldFault, FieldPosition, OperationRefused
+from docgraph.graphql.federation.subgraph import ENTITIES_FIELD
 from docgraph.graphql.plan.arguments import build_arguments, find_variables
 from docgraph.graphql.plan.collect import Collector
 from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField
@@ -46,6 +48,8 @@ from docgraph.graphql.plan.plan_tree import (
     Block,
     ConnectionParts,
     Embedded,
+    Entities,
+    EntityLookup,
     Fetch,
     Fold,
     Introspection,
@@ -115,6 +119,8 @@ class TreeBuilder:
             parts = (*nodes, *self.collector.fragments.values())
             variables = frozenset[str]().union(*map(find_variables, parts))
             return Introspection(key, definition, position, tuple(nodes), variables)
+        if is_root and self.app.app.entities and name == ENTITIES_FIELD:
+            return self._build_entities(key, definition, position, nodes)
         fault = self.app.find_fault(parent.name, name)
         if fault is not None:
             # It is invalid as it is stored (decision 8); only the root role sees why.
@@ -123,7 +129,7 @@ class TreeBuilder:
             return UnmappedField(key, definition.type, position, failure)
         mapping = self.app.app.mappings.get(parent.name, {}).get(name)
         if isinstance(mapping, QueryMapping | AggregationMapping):
-            return self._build_fetch(key, definition, position, nodes, mapping, is_root)
+            return self._build_fetch(key, definition, position, nodes, mapping, is_root=is_root)
         if mapping is None or is_root:
             return UnmappedField(key, definition.type, position)
         type_, named = definition.type, get_named_type(definition.type)
@@ -158,6 +164,7 @@ class TreeBuilder:
         position: FieldPosition,
         nodes: list[FieldNode],
         mapping: QueryMapping | AggregationMapping,
+        *,
         is_root: bool,
     ) -> Fetch:
         named = get_named_type(definition.type)
@@ -194,6 +201,41 @@ class TreeBuilder:
             connection=connection,
         )
         return _find_folds(fetch)
+
+    def _build_entities(
+        self, key: str, definition: GraphQLField, position: FieldPosition, nodes: list[FieldNode]
+    ) -> Entities:
+        union = get_named_type(definition.type)
+        assert is_abstract_type(union)  # noqa: S101 - it is declared so
+        plain = [replace(node, arguments=()) for node in nodes]
+        lookups: dict[str, tuple[EntityLookup, ...]] = {}
+        blocks: dict[str, Block] = {}
+        for type_ in self.app.schema.get_possible_types(union):
+            blocks |= self._build_selection(type_, position, nodes).blocks
+            lookups[type_.name] = tuple(
+                self._build_lookup(key, type_, position, plain, entity)
+                for entity in self.app.app.entities.get(type_.name, ())
+            )
+        selection = Selection(union.name, position, blocks)
+        arguments = build_arguments(definition, nodes[0])
+        return Entities(key, definition.type, position, arguments, selection, lookups)
+
+    def _build_lookup(
+        self,
+        key: str,
+        type_: GraphQLObjectType,
+        position: FieldPosition,
+        nodes: list[FieldNode],
+        entity: EntityMapping,
+    ) -> EntityLookup:
+        field = GraphQLField(type_)
+        fetch = self._build_fetch(key, field, position, nodes, entity.mapping, is_root=True)
+        # Values of several joins would be combined with each other: one query for each of these.
+        relation, is_composite = fetch.relation, len(entity.paths) > 1
+        relation = replace(relation, is_per_parent=relation.is_per_parent or is_composite)
+        fetch = replace(fetch, is_root=False, folds=(), is_entity=True, relation=relation)
+        keys = tuple((path, find_leaf_type(type_, path)) for path in entity.paths)
+        return EntityLookup(keys, fetch)
 
     def _build_selection(
         self, named: GraphQLNamedType, position: FieldPosition, nodes: list[FieldNode]

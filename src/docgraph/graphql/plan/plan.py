@@ -34,6 +34,7 @@ from docgraph.graphql.plan.leaves import LeafField, TypenameField, UnmappedField
 from docgraph.graphql.plan.plan_tree import (
     Block,
     Embedded,
+    Entities,
     Fetch,
     Introspection,
     PlannedField,
@@ -225,8 +226,21 @@ def _explain_block(block: Block, indent: str, shown: dict[int, str]) -> Iterator
         if isinstance(row, Fetch):
             for line in _explain_fetch(row):
                 yield f"{below}  {line}"
+        if isinstance(row, Entities):
+            yield from _explain_entities(row, below, shown)
         if isinstance(row, Fetch | Embedded) and row.selection is not None:
             yield from _explain_selection(row.selection, below, shown)
+
+
+def _explain_entities(entities: Entities, indent: str, shown: dict[int, str]) -> Iterator[str]:
+    for name, lookups in entities.lookups.items():
+        for lookup in lookups:
+            keys = " ".join(".".join(path) for path, _ in lookup.keys)
+            way = describe_way(lookup.fetch)
+            yield f"{indent}  {name} by {keys}: find {lookup.fetch.namespace}, {way}"
+            for line in _explain_fetch(lookup.fetch):
+                yield f"{indent}    {line}"
+        yield from _explain_block(entities.selection.blocks[name], indent, shown)
 
 
 def _explain_selection(selection: Selection, indent: str, shown: dict[int, str]) -> Iterator[str]:
@@ -246,7 +260,7 @@ def _explain_selection(selection: Selection, indent: str, shown: dict[int, str])
 
 
 def _has_lines(field: PlannedField) -> bool:
-    return isinstance(field, Embedded | Fetch | Introspection)
+    return isinstance(field, Embedded | Fetch | Introspection | Entities)
 
 
 def _describe_field(field: PlannedField, block: Block) -> str:
@@ -263,6 +277,8 @@ def _describe_field(field: PlannedField, block: Block) -> str:
             text = field.key if path == field.key else f"{field.key} = {path}"
         case Introspection():
             text = f"{field.key} from the schema"
+        case Entities():
+            text = f"{field.key}: entities by their keys"
         case Fetch():
             kind = "aggregate" if isinstance(field.mapping, AggregationMapping) else "find"
             name = f"{field.mapping.db}.{field.mapping.collection}"

@@ -10,14 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from graphql import FieldNode, GraphQLField, GraphQLOutputType, get_nullable_type, is_list_type
+from graphql import (
+    FieldNode,
+    GraphQLField,
+    GraphQLLeafType,
+    GraphQLOutputType,
+    get_nullable_type,
+    is_list_type,
+)
 
 from docgraph.codec import JsonMode
 from docgraph.exchange.data import FieldPath
 from docgraph.graphql.definition.mapping import AggregationMapping, GroupMapping, QueryMapping
 from docgraph.graphql.errors import Errors, FieldPosition
+from docgraph.graphql.federation.field_sets import KeyPath
 from docgraph.graphql.plan.arguments import FieldArguments
 from docgraph.graphql.plan.leaves import (
     Described,
@@ -31,11 +39,10 @@ from docgraph.graphql.plan.leaves import (
     describe_type,
 )
 from docgraph.graphql.plan.relation import Relation
+from docgraph.graphql.plan.type_choice import TypeChoice
 from docgraph.graphql.related import RelationSpec, list_specs
 from docgraph.runtime.native import NativeProgram, find_native
 from docgraph.variables import Template, parse_path
-
-_MAX_TEXTS = 100  # that decide types and are remembered, per selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +110,7 @@ class Fetch:
     is_root: bool
     folds: tuple[Fold, ...] = ()
     connection: ConnectionParts | None = None
+    is_entity: bool = False  # its parents are representations, which a gateway sends
     orders: dict[Any, Any] = field(default_factory=dict, repr=False)  # cached
     # Cached, one for requests that report limits and one for others: `KeptFetch`.
     kept: dict[int, Any] = field(default_factory=dict, repr=False)
@@ -205,7 +213,34 @@ class Introspection:
         return self.definition.type
 
 
-Column = Embedded | Fetch | Introspection
+class EntityLookup(NamedTuple):
+    """A way to find an entity: the keys that it needs, with their types."""
+
+    keys: tuple[tuple[KeyPath, GraphQLLeafType], ...]
+    fetch: Fetch
+
+
+@dataclass(frozen=True, eq=False)
+class Entities:
+    """`_entities`: objects by the representations of the caller; `lookups` by type."""
+
+    key: str
+    type: GraphQLOutputType
+    position: FieldPosition
+    arguments: FieldArguments
+    selection: Selection
+    lookups: Mapping[str, tuple[EntityLookup, ...]]
+
+    @cached_property
+    def fetches(self) -> tuple[Fetch, ...]:
+        return tuple(lookup.fetch for lookups in self.lookups.values() for lookup in lookups)
+
+    def describe(self) -> Described | None:
+        """Return None: no output program has representations."""
+        return None
+
+
+Column = Embedded | Fetch | Introspection | Entities
 PlannedField = TypenameField | UnmappedField | LeafField | Column
 
 
@@ -225,7 +260,7 @@ class Block:
     @cached_property
     def columns(self) -> tuple[Column, ...]:
         """The fields that are resolved for all documents together."""
-        return tuple(f for f in self.fields if isinstance(f, Embedded | Fetch | Introspection))
+        return tuple(f for f in self.fields if isinstance(f, Column))
 
     @cached_property
     def needs_fetch(self) -> bool:
@@ -291,31 +326,6 @@ class Block:
         return False
 
 
-class TypeChoice:
-    """The output program of a selection whose types the text of a field decides.
-
-    It knows the texts that were resolved; a document with another one does not fit.
-    """
-
-    __slots__ = ("_programs", "program")
-
-    def __init__(self) -> None:
-        self._programs: dict[str, NativeProgram] = {}
-        self.program: NativeProgram | None = None
-
-    def add(self, name: str, types: Mapping[str, str | None], blocks: Mapping[str, Block]) -> None:
-        """Add texts with their types, unless objects of these need more than their document."""
-        programs = dict(self._programs)
-        for text, type_name in types.items():
-            block = blocks.get(type_name or "")
-            if block is not None and block.program is not None and not block.fetches:
-                programs[text] = block.program
-        native = find_native()
-        if native is not None and len(self._programs) < len(programs) <= _MAX_TEXTS:
-            self._programs = programs
-            self.program = native.build_choice(name, programs)
-
-
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The sub-selection of a field: a block for each object type that a document may have."""
@@ -354,7 +364,7 @@ def needs_fetch(column: Column) -> bool:
     """Return whether a column waits for the database."""
     if isinstance(column, Embedded):
         return any(block.needs_fetch for block in column.selection.blocks.values())
-    return isinstance(column, Fetch)
+    return isinstance(column, Fetch | Entities)
 
 
 @dataclass(frozen=True, eq=False)
@@ -378,12 +388,19 @@ class PlanTree:
             for column in block.columns:
                 if isinstance(column, Fetch):
                     fetches.setdefault(id(column), column)
-                if isinstance(column, Embedded | Fetch) and column.selection is not None:
+                if isinstance(column, Entities):
+                    fetches.update((id(fetch), fetch) for fetch in column.fetches)
+                if isinstance(column, Embedded | Fetch | Entities) and column.selection is not None:
                     for inner in column.selection.blocks.values():
                         visit(inner)
 
         visit(self.block)
         return tuple(fetches.values())
+
+    @cached_property
+    def entities(self) -> tuple[Entities, ...]:
+        """The fields that find entities; only Query has one."""
+        return tuple(column for column in self.block.columns if isinstance(column, Entities))
 
     @cached_property
     def sorted_fetches(self) -> tuple[Fetch, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 import pytest
@@ -24,7 +25,9 @@ PLAIN = "64c099afccc2b042724607618681935f8a79a413b135078ba45c8502def423e6"
 
 
 def define(schema: str, federation: Any = True, **mapping: Any) -> dict[str, Any]:
-    mappings = {"Query": {"posts": {**POSTS, **mapping}}}
+    mappings: dict[str, Any] = {"Query": {"posts": {**POSTS, **mapping}}, "Post": {"id": "_id"}}
+    for name in re.findall(r"type (\w+)[^{]*?@\w*[kK]ey\(", schema):
+        mappings[name] = {**mappings.get(name, {}), "$entity": POSTS}
     descriptor = {} if federation is None else {"federation": federation}
     return {"_id": "a", "descriptor": descriptor, "schema": schema, "mappings": mappings}
 
@@ -174,3 +177,64 @@ def test_a_caller_gets_what_is_visible() -> None:
     assert "ShopPostWhereA" not in app.print_sdl(["reader"])
     assert "a: Int" in app.print_sdl(["editor"])
     assert "@visible" not in app.print_sdl(["editor"])
+
+
+KEYED = "extend schema %s type Query { posts: [Post] } " % (LINK % (3, '"@key"'))
+
+
+def find_entity_errors(schema: str, entity: Any, **fields: Any) -> str:
+    document = define("", entity)
+    mappings = {"Query": {"posts": POSTS}, "Post": {"id": "_id", **fields}}
+    if entity is not None:
+        mappings["Post"]["$entity"] = entity
+    document |= {"descriptor": {"federation": True}, "schema": KEYED + schema, "mappings": mappings}
+    report = check_definition(document, settings=Graphql())
+    return "\n".join(f"{error} ({error.hint})" for error in report.errors)
+
+
+POST = (
+    'type Post @key(fields: "id owner { name }") { id: ID! owner: Owner } type Owner { name: ID }'
+)
+
+
+@pytest.mark.parametrize(
+    ("schema", "entity", "part"),
+    [
+        (POST, None, "mappings.Post.$entity: is missing"),
+        (POST, {**POSTS, "find": {"_id": {"$arg": "uid"}}}, "'uid' is no field of a key"),
+        (POST, {**POSTS, "find": {"_id": {"$fk": "id"}}}, "$fk has no meaning here"),
+        (POST, {**POSTS, "find": {"a": 1}}, "uses no field of a key"),
+        (POST, {**POSTS, "limit": 3}, "mappings.Post.$entity.limit: is not known"),
+        (POST, "posts", "must be an object"),
+        (POST, {"db": "blog"}, "collection: is missing"),
+        ("type Post { id: ID }", POSTS, "has no @key that can be resolved"),
+        ('type Post @key(fields: "a") { id: ID }', POSTS, "has no field a"),
+        ('type Post @key(fields: "id {") { id: ID }', POSTS, "is no field set"),
+        ("type Post @key(fields: 1) { id: ID }", POSTS, "is no field set"),
+        ('type Post @key(fields: "id: x") { id: ID x: ID }', POSTS, "names of fields only"),
+        ('type Post @key(fields: "id") { id: [ID] }', POSTS, "is a list"),
+        ('type Post @key(fields: "id") { id: BsonDocument }', POSTS, "cannot be a key"),
+        (
+            'type Post @key(fields: "id") { id: ID @visible(roles: ["a"]) b: Int }',
+            POSTS,
+            "id is hidden from callers who see Post",
+        ),
+    ],
+)
+def test_mistakes_of_entities_are_errors(schema: str, entity: Any, part: str) -> None:
+    assert part in find_entity_errors(schema, entity)
+
+
+def test_the_condition_of_a_key_comes_from_the_mappings() -> None:
+    mappings = {
+        "Query": {"posts": POSTS},
+        "Post": {"$entity": POSTS, "id": "_id", "owner": "by"},
+        "Owner": {"name": "full.name"},
+    }
+    document = {**define(KEYED + POST), "mappings": mappings}
+
+    (entity,) = build_app(decode_definition(document), Graphql()).entities["Post"]
+
+    assert entity.paths == (("id",), ("owner", "name"))
+    expected = {"_id": {"$fk": "id"}, "by.full.name": {"$fk": "owner.name"}}
+    assert entity.mapping.find.source == expected
