@@ -123,6 +123,7 @@ graphql:
     estimated-documents: 2000000                          # built-in default
     fetched-documents: 100000                             # built-in default
     relation-depth: 3                                     # built-in default
+    representations: 10000                                # built-in default
     response-bytes: 1048576                               # docgraph.yml:4:22
   live:
     min-interval-ms: 200                                  # built-in default

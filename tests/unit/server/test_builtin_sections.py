@@ -94,6 +94,7 @@ TABLES: dict[str, dict[str, Any]] = {
             "estimated-documents": 2_000_000,
             "fetched-documents": 100_000,
             "relation-depth": 3,
+            "representations": 10_000,
             "response-bytes": 16 << 20,
         },
     },
