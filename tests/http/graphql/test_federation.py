@@ -1,4 +1,4 @@
-"""A subgraph over HTTP: `_service`, and who may read it."""
+"""A subgraph over HTTP: `_service`, and who may read it (decision 77)."""
 
 from __future__ import annotations
 
