@@ -242,3 +242,36 @@ async def test_hidden_rows_are_as_rows_that_do_not_exist(
             expected: list[Any] = [None, None, None]
             expected[own] = {"__typename": "A", "id": wanted[own]["id"]}
             assert found["_entities"] == expected
+
+
+HIDDEN = '@visible(roles: ["editor"])'
+CHAINS = {  # the fields of A and of B, to which no field of Query leads, and what everyone sees
+    "no field is hidden": ("b: B", "", {"A", "B"}),
+    "only a hidden field leads to B": (f"b: B {HIDDEN}", "", {"A"}),
+    "a hidden field, and B leads back": (f"b: B {HIDDEN}", "a: A", {"A"}),
+    "a hidden field in front of another type": (f"c: C {HIDDEN}", "", {"A"}),
+    "a hidden field that no entity is below": (f"c: Int {HIDDEN}", "", {"A", "B"}),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+async def test_an_entity_below_a_hidden_field_is_hidden(
+    mongo_client: Mongo, mongo_uri: str, name: str
+) -> None:
+    of_a, of_b, seen = CHAINS[name]
+    schema = f"""
+    type Query {{ x: [X] }} type X {{ y: Int @visible(roles: ["editor"]) z: Int }} type C {{ b: B }}
+    type A @key(fields: "id") {{ id: ID {of_a} }} type B @key(fields: "id") {{ id: ID {of_b} }}
+    """
+    for roles, expected in (((), seen), (("editor",), {"A", "B"})):
+        settings = {**OPEN, **(identity(*roles) if roles else {})}
+        async with running(mongo_client, mongo_uri, settings) as service:
+            entity = {"$entity": service.find("a"), "id": "_id"}
+            mappings = {"Query": {"x": service.find("a")}, "A": entity, "B": entity}
+            await service.define("chain", schema, mappings, federation=True)
+            service.insert("a", {"_id": "x"})
+            wanted = [{"__typename": type_, "id": "x"} for type_ in "AB"]
+
+            found = (await service.query("chain", ENTITIES % "", {"r": wanted})).json["data"]
+
+            assert {one["__typename"] for one in found["_entities"] if one} == expected

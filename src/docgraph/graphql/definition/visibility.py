@@ -182,7 +182,7 @@ def _view_without(schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows:
     """Return the view without these parts, and without entities that only they reach.
 
     `_entities` leads to all entities. It shows those that the rest of the schema shows, and those
-    that no other field reaches for anybody.
+    that no field leads to. An entity below one of the latter follows the fields in between.
     """
     query = schema.type_map.get("Query")
     field = query.fields.get(ENTITIES_FIELD) if isinstance(query, GraphQLObjectType) else None
@@ -192,8 +192,9 @@ def _view_without(schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows:
         return _View(schema, hidden, follows)
     without = frozenset({("Query", ENTITIES_FIELD)})
     whole = _View(schema, without, follows)
-    entrances = [type_ for type_ in union.types if type_.name not in whole.reachable]
-    shown = _View(schema, hidden | without, follows, entrances).reachable
+    view = _View(schema, hidden | without, follows)
+    others = [type_ for type_ in union.types if type_.name not in whole.reachable]
+    shown = view.reachable | view.reach_from(_find_entrances(others, whole, view))
     lost = {
         (type_.name, name)
         for type_ in union.types
@@ -201,6 +202,24 @@ def _view_without(schema: GraphQLSchema, hidden: frozenset[SchemaPart], follows:
         for name in type_.fields
     }
     return _View(schema, hidden | lost, follows)
+
+
+def _find_entrances(
+    entities: Iterable[GraphQLObjectType], whole: _View, view: _View
+) -> list[GraphQLObjectType]:
+    """Return the entities that no other one leads to in the whole schema.
+
+    Of several that lead to one another, these are the ones that another one leads to in the view.
+    """
+    reached = {type_: whole.reach_from([type_]) for type_ in entities}
+    entrances: list[GraphQLObjectType] = []
+    for type_, names in reached.items():
+        above = [one for one, below in reached.items() if one is not type_ and type_.name in below]
+        if not all(one.name in names for one in above):
+            continue
+        if not above or type_.name in view.reach_from(above):
+            entrances.append(type_)
+    return entrances
 
 
 class _View:
@@ -211,10 +230,8 @@ class _View:
         schema: GraphQLSchema,
         hidden: frozenset[SchemaPart],
         follows: Follows,
-        entrances: Iterable[GraphQLNamedType] = (),
     ) -> None:
         self._schema = schema
-        self._entrances = entrances
         self._types = fielded_types(schema)
         self._inputs = input_types(schema)
         self._required = [part for part, one in list_parts(schema) if is_required(one)]
@@ -315,9 +332,14 @@ class _View:
         return dropped
 
     def _reach(self) -> set[str]:
-        pending: list[GraphQLNamedType] = [self._schema.type_map["Query"], *self._entrances]
+        starts: list[GraphQLNamedType] = [self._schema.type_map["Query"]]
         for directive in self._schema.directives:
-            pending += [get_named_type(argument.type) for argument in directive.args.values()]
+            starts += [get_named_type(argument.type) for argument in directive.args.values()]
+        return self.reach_from(starts)
+
+    def reach_from(self, starts: Iterable[GraphQLNamedType]) -> set[str]:
+        """Return the names of these types, and of those that their visible fields lead to."""
+        pending = list(starts)
         reached: set[str] = set()
         while pending:
             type_ = pending.pop()
