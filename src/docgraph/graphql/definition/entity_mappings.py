@@ -100,7 +100,7 @@ class EntityReader:
                 self.findings.error(where, f"the type {name} has no @key that can be resolved")
             elif not isinstance(type_, GraphQLObjectType) or not resolvable:
                 continue
-            elif value is None:
+            elif value is None or value == []:
                 what = f"is missing: {name} has a @key"
                 hint = "say how it is found, or declare the key with resolvable: false"
                 self.findings.error(where, what, hint)

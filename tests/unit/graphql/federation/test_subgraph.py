@@ -201,6 +201,7 @@ POST = (
     ("schema", "entity", "part"),
     [
         (POST, None, "mappings.Post.$entity: is missing"),
+        (POST, [], "mappings.Post.$entity: is missing"),
         (POST, {**POSTS, "find": {"_id": {"$arg": "uid"}}}, "'uid' is no field of a key"),
         (POST, {**POSTS, "find": {"_id": {"$fk": "id"}}}, "$fk has no meaning here"),
         (POST, {**POSTS, "find": {"a": 1}}, "uses no field of a key"),
