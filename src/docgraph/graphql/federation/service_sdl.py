@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from graphql import (
     REMOVE,
@@ -24,9 +24,7 @@ from graphql import (
     visit,
 )
 
-from docgraph.graphql.federation.subgraph import ENTITIES_FIELD, SERVICE_FIELD, Subgraph
-
-_OWN_FIELDS: Final = frozenset({SERVICE_FIELD, ENTITIES_FIELD})
+from docgraph.graphql.federation.subgraph import OWN_FIELDS, Subgraph
 
 
 def print_service_sdl(document: DocumentNode, subgraph: Subgraph, scalars: Collection[str]) -> str:
@@ -49,7 +47,7 @@ def _list_own(document: DocumentNode, subgraph: Subgraph) -> Iterator[Definition
             yield node
             continue
         before = getattr(node, "fields", None) or ()
-        fields = tuple(field for field in before if field.name.value not in _OWN_FIELDS)
+        fields = tuple(field for field in before if field.name.value not in OWN_FIELDS)
         if fields or (isinstance(node, TypeDefinitionNode) and node.directives):
             yield replace(node, fields=fields)  # type: ignore[call-arg]  # Query has fields
 

@@ -54,6 +54,12 @@ DIRECTIVES: Final = {
     "requiresScopes": DirectiveSpec(5, "(scopes: [[{Scope}!]!]!)", f"FIELD_DEFINITION | {_TYPES}"),
     "policy": DirectiveSpec(6, "(policies: [[{Policy}!]!]!)", f"FIELD_DEFINITION | {_TYPES}"),
 }
+# What a directive was before the version that gave it its form above.
+_BEFORE: Final = {
+    "shareable": (2, DirectiveSpec(0, "", "OBJECT | FIELD_DEFINITION")),
+    "tag": (3, DirectiveSpec(0, "(name: String!)", _TAGGED, True)),
+    "override": (7, DirectiveSpec(0, "(from: String!)", "FIELD_DEFINITION")),
+}
 SCALARS: Final = ("FieldSet", "Scope", "Policy")
 LINK: Final = """
 directive @link(
@@ -62,14 +68,14 @@ directive @link(
 scalar link__Import
 enum link__Purpose { SECURITY EXECUTION }
 """
-FIRST: Final = """
+FIRST: Final = f"""
 scalar _FieldSet
-directive @key(fields: _FieldSet!) repeatable on OBJECT | INTERFACE
+directive @key(fields: _FieldSet!, resolvable: Boolean = true) repeatable on OBJECT | INTERFACE
 directive @requires(fields: _FieldSet!) on FIELD_DEFINITION
 directive @provides(fields: _FieldSet!) on FIELD_DEFINITION
-directive @external on OBJECT | FIELD_DEFINITION
+directive @external(reason: String) on OBJECT | FIELD_DEFINITION
 directive @extends on OBJECT | INTERFACE
-directive @tag(name: String!) repeatable on FIELD_DEFINITION | INTERFACE | OBJECT | UNION
+directive @tag(name: String!) repeatable on {_TAGGED}
 """
 FIRST_NAMES: Final = ("key", "requires", "provides", "external", "extends", "tag")
 SERVICE: Final = '''
@@ -86,6 +92,12 @@ scalar _Any
 union _Entity = {names}
 extend type Query {{ _entities(representations: [_Any!]!): [_Entity]! }}
 '''
+
+
+def list_directives(minor: int) -> dict[str, DirectiveSpec]:
+    """Return the directives of this version of Federation 2, in the form that they have there."""
+    specs = {name: spec for name, spec in DIRECTIVES.items() if spec.since <= minor}
+    return specs | {name: spec for name, (since, spec) in _BEFORE.items() if minor < since}
 
 
 def spell_versions() -> str:

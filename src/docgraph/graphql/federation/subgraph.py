@@ -43,11 +43,13 @@ from docgraph.graphql.federation.specification import (
     LINK,
     SCALARS,
     SERVICE,
+    list_directives,
     spell_versions,
 )
 
 SERVICE_FIELD: Final = "_service"
 ENTITIES_FIELD: Final = "_entities"
+OWN_FIELDS: Final = frozenset({SERVICE_FIELD, ENTITIES_FIELD})
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 _NAME: Final = re.compile(r"@?[A-Za-z_][A-Za-z0-9_]*")
 _TYPES: Final = frozenset(
@@ -110,11 +112,9 @@ class Subgraph:
     def _declare(self) -> tuple[DefinitionNode, ...]:
         if self.minor is None:
             return _parse(FIRST + SERVICE)
-        minor = self.minor
         texts = [
             spec.declare(self.names[name]).format(**self.scalars)
-            for name, spec in DIRECTIVES.items()
-            if spec.since <= minor
+            for name, spec in list_directives(self.minor).items()
         ]
         texts += [f"scalar {local}" for local in self.scalars.values()]
         return _parse("\n".join((*texts, LINK, SERVICE)))
@@ -186,7 +186,7 @@ def _list_links(document: DocumentNode) -> Iterator[ConstDirectiveNode]:
 
 
 def _read_link(link: ConstDirectiveNode) -> tuple[Subgraph, list[LinkFlaw]]:
-    version = _text(link, "url").removeprefix(ADDRESS).strip("/")
+    version = _text(link, "url").removeprefix(ADDRESS)
     match = _VERSION.fullmatch(version)
     number = (int(match[1]), int(match[2])) if match else (0, 0)
     flaws: list[LinkFlaw] = []

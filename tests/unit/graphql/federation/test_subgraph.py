@@ -36,7 +36,7 @@ def build(schema: str, federation: Any = True, **mapping: Any) -> App:
     return build_app(decode_definition(define(schema, federation, **mapping)), Graphql())
 
 
-def link(minor: int = 7, *names: str) -> str:
+def link(minor: int | str = 7, *names: str) -> str:
     imports = ", ".join(name if name.startswith("{") else f'"@{name}"' for name in names)
     return f"extend schema {LINK % (minor, imports)} {QUERY}"
 
@@ -122,6 +122,23 @@ def test_federation_1_has_no_link() -> None:
     assert 'type Post @key(fields: "id") @extends' in build(schema).print_sdl(())
 
 
+def test_federation_1_has_the_forms_that_gateways_know() -> None:
+    schema = (
+        QUERY
+        + """ type Post @key(fields: "id", resolvable: true) {
+      id: ID! a(b: Int @tag(name: "x")): Kind @external(reason: "y")
+    } enum Kind @tag(name: "x") { A @tag(name: "x") }"""
+    )
+
+    assert not find_errors(schema)
+
+
+def test_fields_of_the_specification_need_no_mapping() -> None:
+    schema = define(f'{link(7, "key")} type Post @key(fields: "id") {{ id: ID! }}')
+
+    assert not check_definition(schema, settings=Graphql()).warnings
+
+
 @pytest.mark.parametrize(
     ("schema", "parts"),
     [
@@ -129,6 +146,13 @@ def test_federation_1_has_no_link() -> None:
         (f"{link()} type Post @shareable {{ id: ID }}", ['import: ["@shareable"]']),
         (f"{link(2, 'policy')} type Post {{ id: ID }}", ["@policy does not exist", "v2.6"]),
         (f"{link(7, 'cost')} type Post {{ id: ID }}", ["@cost cannot be imported"]),
+        (
+            f'{link(6, "override")} type Post {{ a: ID @override(from: "a", label: "b") }}',
+            ["label"],
+        ),
+        (f'{link(2, "tag")} extend schema @tag(name: "a") type Post {{ id: ID }}', ["on schema"]),
+        (f"{link(1, 'shareable')} type Post @shareable @shareable {{ id: ID }}", ["only be used"]),
+        (f"{link('7/')} type Post {{ id: ID }}", ["version v2.7/"]),
         (f"{link(99)} type Post {{ id: ID }}", ["version v2.99", "v2.0 to v2.14"]),
         (f'{link(7, "key")} type Post {{ id: ID @key(fields: "id") }}', ["may not be used"]),
         (f"{link(7, '{name: 1}')} type Post {{ id: ID }}", ["an import of @link"]),
