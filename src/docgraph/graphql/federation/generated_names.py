@@ -12,16 +12,20 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from graphql import (
+    ConstArgumentNode,
+    ConstDirectiveNode,
     DocumentNode,
+    FieldDefinitionNode,
     NamedTypeNode,
     NameNode,
     ObjectTypeDefinitionNode,
+    StringValueNode,
     TypeDefinitionNode,
     Visitor,
     visit,
 )
 
-from docgraph.graphql.federation.subgraph import Subgraph, build_directive
+from docgraph.graphql.federation.subgraph import Subgraph, build_directive, read_text
 
 T = TypeVar("T")
 
@@ -75,6 +79,15 @@ def restyle(
         for node in document.definitions
     ]
     styled = DocumentNode(definitions=tuple(definitions), loc=document.loc)
+    paged = {
+        node.name.value
+        for node in document.definitions
+        if isinstance(node, ObjectTypeDefinitionNode)
+        and node.name.value in types
+        and any(field.name.value == "edges" for field in node.fields or ())
+    }
+    if "provides" in subgraph.names and paged:
+        styled = visit(styled, _Providing(paged, subgraph))
     return visit(styled, _Renaming(names)) if names else styled
 
 
@@ -83,6 +96,38 @@ def _share(node: ObjectTypeDefinitionNode, subgraph: Subgraph) -> ObjectTypeDefi
     if local is None:  # of Federation 1, where object types without a key are shared anyway
         return node
     return replace(node, directives=(*(node.directives or ()), build_directive(local)))
+
+
+class _Providing(Visitor):
+    """Lets `@provides` of a list that became a connection name fields of its items."""
+
+    def __init__(self, paged: Collection[str], subgraph: Subgraph) -> None:
+        super().__init__()
+        self._paged = paged
+        self._subgraph = subgraph
+
+    def enter_field_definition(self, node: FieldDefinitionNode, *_: Any) -> Any:
+        """Return a field of a connection with the fields as they are reached from there."""
+        uses = self._subgraph.find(node, "provides")
+        if not uses or _name_of(node.type) not in self._paged:
+            return False
+        changed = {id(use): _provide_items(use) for use in uses}
+        directives = tuple(changed.get(id(use), use) for use in node.directives or ())
+        return replace(node, directives=directives)
+
+
+def _name_of(type_: Any) -> str:
+    while not isinstance(type_, NamedTypeNode):
+        type_ = type_.type
+    return type_.name.value
+
+
+def _provide_items(use: ConstDirectiveNode) -> ConstDirectiveNode:
+    fields = read_text(use, "fields").strip()
+    inner = fields if fields.startswith("{") else f"{{ {fields} }}"
+    value = StringValueNode(value=f"nodes {inner} edges {{ node {inner} }}", block=False)
+    argument = ConstArgumentNode(name=NameNode(value="fields"), value=value)
+    return replace(use, arguments=(argument,))
 
 
 class _Renaming(Visitor):

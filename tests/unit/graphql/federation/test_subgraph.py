@@ -192,6 +192,29 @@ def test_generated_types_have_a_prefix_and_are_shareable() -> None:
     assert "scalar Long" not in sdl
 
 
+@pytest.mark.parametrize("prefix", ["", "Shop"])
+def test_a_connection_provides_fields_of_its_items(prefix: str) -> None:
+    provided = f"{LINK % (7, '')} type Query {{ posts: [Post!]! @federation__provides"
+    schema = (
+        provided
+        + """(fields: "box { c }") }
+      type Post { id: ID! box: Box }
+      type Box @federation__key(fields: "id", resolvable: false) {
+        id: ID! c: Int @federation__external
+      }"""
+    )
+    federation = {"prefix": prefix} if prefix else True
+    pages = {"connection": {"field": "postPages"}}
+    document = define(f"extend schema {schema}", federation, **pages)
+    del document["mappings"]["Box"]
+
+    sdl = build_app(decode_definition(document), Graphql()).print_sdl(())
+
+    assert 'posts: [Post!]! @federation__provides(fields: "box { c }")' in sdl
+    own = "nodes { box { c } } edges { node { box { c } } }"
+    assert f'{prefix}PostConnection! @federation__provides(fields: "{own}")' in sdl
+
+
 def test_a_caller_gets_what_is_visible() -> None:
     schema = f'{link(0)} type Post {{ id: ID! a: Int @visible(roles: ["editor"]) }}'
     fields = {"fields": {"a": ["eq"], "id": ["eq"]}}
