@@ -22,7 +22,7 @@ from docgraph.graphql.definition.mapping import (
     GroupMapping,
     QueryMapping,
 )
-from docgraph.graphql.federation.subgraph import OWN_FIELDS
+from docgraph.graphql.federation.subgraph import is_own_field
 from docgraph.store.guard.references import find_references
 from docgraph.store.guard.stage_checks import Policy, check_filter, check_pipeline
 from docgraph.store.names import check_collection, check_database, check_namespace, check_reserved
@@ -92,7 +92,7 @@ def check_object_type(
             if mapping is not None:
                 warn_useless(checker.where, mapping, field, findings)
                 warn_unused(checker.where, type_, name, mapping, findings)
-        elif type_.name == "Query" and name not in OWN_FIELDS:
+        elif type_.name == "Query" and not is_own_field(name, field.ast_node):
             findings.warn(f"{where}.{name}", "has no mapping and is always null")
         if mapping is not None:
             found[name] = mapping

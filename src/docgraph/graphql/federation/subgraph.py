@@ -18,6 +18,8 @@ from graphql import (
     DefinitionNode,
     DirectiveDefinitionNode,
     DocumentNode,
+    EnumTypeDefinitionNode,
+    FieldDefinitionNode,
     InterfaceTypeDefinitionNode,
     InterfaceTypeExtensionNode,
     ListValueNode,
@@ -26,6 +28,7 @@ from graphql import (
     ObjectTypeDefinitionNode,
     ObjectTypeExtensionNode,
     ObjectValueNode,
+    ScalarTypeDefinitionNode,
     SchemaDefinitionNode,
     SchemaExtensionNode,
     StringValueNode,
@@ -99,7 +102,9 @@ class Subgraph:
             for node in (*self._declare(), *self._declare_entities(document))
             if not (isinstance(node, DirectiveDefinitionNode) and node.name.value in declared_names)
         ]
-        definitions = tuple(self._define_extended(document))
+        definitions = tuple(
+            node for node in self._define_extended(document) if not self._is_repeated(node)
+        )
         return DocumentNode(definitions=(*definitions, *declared), loc=document.loc)
 
     def is_declared(self, node: DefinitionNode) -> bool:
@@ -108,6 +113,11 @@ class Subgraph:
         if isinstance(node, DirectiveDefinitionNode):
             return name == "link" or name in self.names.values()
         return name in _TYPES or name in self.scalars.values()
+
+    def _is_repeated(self, node: DefinitionNode) -> bool:
+        """Return whether the author repeats a scalar or an enum of the specification."""
+        is_leaf = isinstance(node, ScalarTypeDefinitionNode | EnumTypeDefinitionNode)
+        return is_leaf and self.is_declared(node)
 
     def _declare(self) -> tuple[DefinitionNode, ...]:
         if self.minor is None:
@@ -162,6 +172,11 @@ class Subgraph:
 @lru_cache(maxsize=64)
 def _parse(text: str) -> tuple[DefinitionNode, ...]:
     return parse(text, no_location=True).definitions
+
+
+def is_own_field(name: str, node: FieldDefinitionNode | None) -> bool:
+    """Return whether a field of Query is one of the specification, and not the author's."""
+    return name in OWN_FIELDS and node is not None and node.loc is None
 
 
 def build_directive(name: str) -> ConstDirectiveNode:

@@ -20,6 +20,7 @@ from docgraph.graphql.sections import Graphql
 QUERY = "type Query { posts: [Post!]! }"
 LINK = '@link(url: "https://specs.apollo.dev/federation/v2.%s", import: [%s])'
 POSTS = {"db": "blog", "collection": "posts"}
+POST_BY_ID = ' type Post @key(fields: "id") { id: ID! }'
 # Of the app below without `federation`, as introspected before there was one.
 PLAIN = "64c099afccc2b042724607618681935f8a79a413b135078ba45c8502def423e6"
 
@@ -131,6 +132,16 @@ def test_federation_1_has_the_forms_that_gateways_know() -> None:
     )
 
     assert not find_errors(schema)
+
+
+def test_scalars_of_the_specification_may_be_declared() -> None:
+    names = "scalar _Any scalar FieldSet scalar link__Import enum link__Purpose { SECURITY }"
+    schema = f"{link(7, 'key', 'shareable')} {names} directive @key(fields: FieldSet!) on OBJECT"
+    schema = schema.replace('"@shareable"', '"FieldSet"') + POST_BY_ID
+
+    assert "scalar" not in build(schema).print_sdl(())
+    first = f"{QUERY} scalar _FieldSet directive @key(fields: _FieldSet!) on OBJECT {POST_BY_ID}"
+    assert "scalar" not in build(first).print_sdl(())
 
 
 def test_fields_of_the_specification_need_no_mapping() -> None:
