@@ -6,7 +6,7 @@ mistake, not only the first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -218,6 +218,7 @@ def examine(definition: AppDefinition, rules: CheckContext) -> Examination:
             if definition.federation is not None and subgraph is not None:
                 prefix = definition.federation.prefix
                 styled = style_generated(extended, generated.names, follows, prefix, subgraph)
+                _check_new_names(styled.names.values(), schema, findings)
                 extended, paged, follows = styled.document, styled.rename(paged), styled.follows
             schema = build_schema(extended, definition.json_mode_or(rules.json_mode))
             document, mappings = extended, paged
@@ -253,6 +254,13 @@ def _read_entities(
         return {}
     reader = EntityReader(parts.schema, parts.mappings, rules, parts.findings)
     return reader.read(definition.mappings, read_keys(document, subgraph, parts.findings))
+
+
+def _check_new_names(names: Iterable[str], schema: GraphQLSchema, findings: Findings) -> None:
+    """Reject a prefix that gives generated types names of the author's types."""
+    for name in sorted({*names} & schema.type_map.keys()):
+        what = f"the schema has a type {name}, which is generated with this prefix"
+        findings.error("descriptor.federation.prefix", what, "choose another prefix")
 
 
 def _check_keys(

@@ -203,6 +203,14 @@ def test_generated_types_have_a_prefix_and_are_shareable() -> None:
     assert "scalar Long" not in sdl
 
 
+def test_a_prefix_leads_to_no_name_of_the_schema() -> None:
+    schema = f"{link()} type Post {{ id: ID! }} type ShopPostEdge {{ a: Int }}"
+
+    (error,) = find_errors(schema, {"prefix": "Shop"}, connection={})
+
+    assert error.startswith("descriptor.federation.prefix: the schema has a type ShopPostEdge")
+
+
 @pytest.mark.parametrize("prefix", ["", "Shop"])
 def test_a_connection_provides_fields_of_its_items(prefix: str) -> None:
     provided = f"{LINK % (7, '')} type Query {{ posts: [Post!]! @federation__provides"
