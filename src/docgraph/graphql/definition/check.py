@@ -44,8 +44,11 @@ from docgraph.graphql.definition.entity_mappings import (
     ENTITY,
     EntityMapping,
     EntityReader,
-    check_key_visibility,
     read_keys,
+)
+from docgraph.graphql.definition.field_set_visibility import (
+    check_field_visibility,
+    check_key_visibility,
 )
 from docgraph.graphql.definition.findings import Finding, Findings, Report
 from docgraph.graphql.definition.generated_types import GeneratedTypes
@@ -273,6 +276,7 @@ def _check_keys(
     if subgraph is not None and not findings.errors:
         keys = read_keys(document, subgraph, findings)
         check_key_visibility(schema, visibility, keys, findings)
+        check_field_visibility(schema, visibility, document, subgraph, findings)
 
 
 def build_whole_schema(definition: AppDefinition) -> GraphQLSchema | None:

@@ -23,7 +23,6 @@ from docgraph.config.nearest import find_nearest
 from docgraph.graphql.definition.check_fields import CheckContext, check_one_mapping
 from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.mapping import AnyMapping, FieldMapping, QueryMapping
-from docgraph.graphql.definition.visibility import Visibility, find_visible
 from docgraph.graphql.federation.field_sets import KeyPath, parse_field_set
 from docgraph.graphql.federation.subgraph import Subgraph, read_resolvable, read_text
 from docgraph.variables.compilation import describe
@@ -186,32 +185,6 @@ class EntityReader:
         mapping = check_one_mapping(where, {**value, "find": find}, self.rules, self.findings)
         if isinstance(mapping, QueryMapping):
             yield EntityMapping(tuple(arguments[name] for name in rewriting.used), mapping)
-
-
-def check_key_visibility(
-    schema: GraphQLSchema,
-    visibility: Visibility,
-    keys: Mapping[str, Sequence[DeclaredKey]],
-    findings: Findings,
-) -> None:
-    """Reject keys of which a caller who sees the type may not see a field."""
-    for name, declared in keys.items():
-        type_ = schema.type_map.get(name)
-        for path in dict.fromkeys(path for key in declared for path in key.paths):
-            inner: Any = type_
-            for step in path:
-                roles = visibility.roles.get((inner.name, step))
-                if roles is not None and _is_seen_without(schema, visibility, name, roles):
-                    what = f"@key: {'.'.join(path)} is hidden from callers who see {name}"
-                    findings.error(f"schema: {name}", what, "remove its @visible")
-                inner = get_named_type(inner.fields[step].type)
-
-
-def _is_seen_without(
-    schema: GraphQLSchema, visibility: Visibility, name: str, roles: frozenset[str]
-) -> bool:
-    hidden = visibility.hidden_from(visibility.all_roles - roles)
-    return any(part[0] == name for part in find_visible(schema, hidden, visibility.follows))
 
 
 class _Rewriting:

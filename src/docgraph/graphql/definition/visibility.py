@@ -214,8 +214,12 @@ def _find_entrances(
     reached = {type_: whole.reach_from([type_]) for type_ in entities}
     entrances: list[GraphQLObjectType] = []
     for type_, names in reached.items():
-        above = [one for one, below in reached.items() if one is not type_ and type_.name in below]
-        if not all(one.name in names for one in above):
+        above = [
+            other
+            for other, names_below in reached.items()
+            if other is not type_ and type_.name in names_below
+        ]
+        if not all(other.name in names for other in above):
             continue
         if not above or type_.name in view.reach_from(above):
             entrances.append(type_)

@@ -13,6 +13,11 @@ _LONGEST = 10_000  # characters
 
 def parse_field_set(text: str) -> tuple[KeyPath, ...]:
     """Return the path of each leaf: `id owner { id }` has `id` and `owner.id`; raise ValueError."""
+    return tuple(dict.fromkeys(_list_leaves(parse_selections(text), ())))
+
+
+def parse_selections(text: str) -> SelectionSetNode:
+    """Return the selections of a field set; raise ValueError."""
     if len(text) > _LONGEST:
         raise ValueError(f"the field set is longer than {_LONGEST} characters")
     body = text if text.lstrip().startswith("{") else f"{{ {text} }}"
@@ -23,10 +28,9 @@ def parse_field_set(text: str) -> tuple[KeyPath, ...]:
     (operation, *others) = document.definitions
     if others or not isinstance(operation, OperationDefinitionNode):
         raise ValueError(f"{text!r} is no field set")
-    paths = tuple(dict.fromkeys(_list_leaves(operation.selection_set, ())))
-    if not paths:
+    if not operation.selection_set.selections:
         raise ValueError(f"{text!r} is no field set: it names no field")
-    return paths
+    return operation.selection_set
 
 
 def _list_leaves(selections: SelectionSetNode, above: KeyPath) -> Iterator[KeyPath]:

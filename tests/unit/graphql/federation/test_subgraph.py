@@ -282,6 +282,23 @@ POST = (
         ('type Post @key(fields: "id") { id: [ID] }', POSTS, "is a list"),
         ('type Post @key(fields: "id") { id: BsonDocument }', POSTS, "cannot be a key"),
         (
+            'type Post @key(fields: "id") { id: ID b: Int @visible(roles: ["a"])'
+            ' c: Int @federation__requires(fields: "b") }',
+            POSTS,
+            "schema: Post.c: @requires: Post.b is hidden from callers who see the field",
+        ),
+        (
+            'type Post @key(fields: "id") { id: ID a: Post @federation__provides(fields: "b")'
+            ' b: Int @federation__external @visible(roles: ["a"]) }',
+            POSTS,
+            "schema: Post.a: @provides: Post.b is hidden from callers who see the field",
+        ),
+        (
+            'type Post @key(fields: "id") { id: ID c: Int @federation__requires(fields: "b") }',
+            POSTS,
+            "@requires: the type Post has no field b",
+        ),
+        (
             'type Post @key(fields: "id") { id: ID @visible(roles: ["a"]) b: Int }',
             POSTS,
             "id is hidden from callers who see Post",
