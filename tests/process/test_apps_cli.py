@@ -516,7 +516,7 @@ def test_versions_that_are_not_there_are_clear_mistakes(commands: Commands, tmp_
 
 def test_the_sdl_of_a_subgraph_is_that_of_a_role(commands: Commands, tmp_path: Path) -> None:
     schema = (
-        'type Query { items: [Item] } type Item @key(fields: "id") '
+        'type Query { items: [Item] } type Item @key(fields: "id", resolvable: false) '
         '{ id: ID notes: String @visible(roles: ["editor"]) }'
     )
     mappings = {"Query": {"items": {"db": commands.db, "collection": "items"}}}
