@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from docgraph.codec.bson_types import ObjectId
+from docgraph.graphql.apps import compiled_app
+from docgraph.graphql.federation.service_sdl import print_service_sdl
 from tests.http.access_harness import ADA, BOB, allow, guarded
 from tests.http.harness import (
     OPEN,
@@ -42,6 +44,26 @@ async def test_the_sdl_is_what_the_caller_sees(mongo_client: Mongo, mongo_uri: s
             assert ("notes: String" in sdl) is sees
             assert "@visible" not in sdl
             assert '@key(fields: "id", resolvable: false)' in sdl
+
+
+async def test_the_sdl_of_a_view_is_printed_once(
+    mongo_client: Mongo, mongo_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Printing takes long for a large schema, and an alias costs a caller nothing."""
+    printed: list[str] = []
+
+    def count(*parts: Any) -> str:
+        printed.append(print_service_sdl(*parts))
+        return printed[-1]
+
+    monkeypatch.setattr(compiled_app, "print_service_sdl", count)
+    async with running(mongo_client, mongo_uri, OPEN) as service:
+        await define(service)
+        aliases = " ".join(f"a{number}: sdl" for number in range(20))
+        sdl = (await service.query("blog", f"{{ _service {{ {aliases} }} }}")).data["_service"]
+        again = (await service.query("blog", SDL)).data["_service"]["sdl"]
+        assert printed == [again]
+        assert set(sdl.values()) == {again}
 
 
 async def test_without_introspection_there_is_no_sdl(mongo_client: Mongo, mongo_uri: str) -> None:

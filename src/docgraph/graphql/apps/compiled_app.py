@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
@@ -156,7 +156,7 @@ class App:
                 schema = declare_live(schema, is_declared=self.definition.has_live(key))
                 view = VisibleApp(self, schema, key)
                 if self.subgraph is not None:
-                    _resolve_service(schema, partial(self._print_sdl, hidden))
+                    _resolve_service(schema, cache(partial(self._print_sdl, hidden)))
                 self._views.put(key, view)
         return view
 
