@@ -33,7 +33,8 @@ class RolesQuery:
             query = _Environment(strict=True).compile(text)
         except JSONPathError as error:
             raise ValueError(error.args[0]) from None
-        assert isinstance(query, JSONPath)  # noqa: S101 - strict paths are never compound
+        if not isinstance(query, JSONPath):
+            raise ValueError("several paths in one are not allowed")
         self.property = _find_property(query)
         self.is_monotone = not any(_selects(selector) for selector in _selectors(query))
         self.names_one = query.singular_query()

@@ -6,12 +6,13 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from graphql import (
     DocumentNode,
     GraphQLEnumType,
     GraphQLInterfaceType,
+    GraphQLObjectType,
     GraphQLSchema,
     is_abstract_type,
 )
@@ -247,9 +248,11 @@ def _store_enums(schema: GraphQLSchema, enums: Mapping[str, EnumMapping]) -> Non
 
 def _resolve_service(schema: GraphQLSchema, print_sdl: Callable[[], str]) -> None:
     """Let `_service` answer as introspection does: from the visible schema."""
-    query, service = schema.type_map["Query"], schema.type_map["_Service"]
-    query.fields[SERVICE_FIELD].resolve = lambda *_: service  # type: ignore[attr-defined]
-    service.fields["sdl"].resolve = lambda *_: print_sdl()  # type: ignore[attr-defined]
+    # Both are object types: federation declares `_Service`, and `Query` has an entrance.
+    query = cast("GraphQLObjectType", schema.type_map["Query"])
+    service = cast("GraphQLObjectType", schema.type_map["_Service"])
+    query.fields[SERVICE_FIELD].resolve = lambda *_: service
+    service.fields["sdl"].resolve = lambda *_: print_sdl()
 
 
 ANONYMOUS: Final = "(nobody)"  # an anonymous caller, or one without relevant roles

@@ -14,6 +14,8 @@ from graphql import (
     DocumentNode,
     GraphQLObjectType,
     GraphQLSchema,
+    TypeDefinitionNode,
+    TypeExtensionNode,
     get_named_type,
     get_nullable_type,
     is_leaf_type,
@@ -55,8 +57,10 @@ def read_keys(
     """Return the keys of each type; mistakes become errors."""
     keys: dict[str, list[DeclaredKey]] = {}
     for node in document.definitions:
+        if not isinstance(node, TypeDefinitionNode | TypeExtensionNode):
+            continue
+        name = node.name.value
         for directive in subgraph.find(node, "key"):
-            name = getattr(node, "name").value  # noqa: B009 - only types have keys
             try:
                 paths = parse_field_set(read_text(directive, "fields"))
             except ValueError as error:

@@ -7,7 +7,7 @@ caller may not see would be shown, and gateways could not compose the schema.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from graphql import (
     DocumentNode,
@@ -15,6 +15,8 @@ from graphql import (
     GraphQLSchema,
     InlineFragmentNode,
     SelectionSetNode,
+    TypeDefinitionNode,
+    TypeExtensionNode,
     get_named_type,
 )
 
@@ -23,8 +25,6 @@ from docgraph.graphql.definition.findings import Findings
 from docgraph.graphql.definition.visibility import SchemaPart, Visibility, find_visible
 from docgraph.graphql.federation.field_sets import parse_selections
 from docgraph.graphql.federation.subgraph import Subgraph, read_text
-
-_OF_FIELDS: Final = ("requires", "provides")
 
 
 def check_key_visibility(
@@ -72,14 +72,16 @@ def _list_uses(
 ) -> Iterator[tuple[SchemaPart, str, Any, str]]:
     """Yield the field of each use, the directive, the type that its text is about, and the text."""
     for node in document.definitions:
+        if not isinstance(node, TypeDefinitionNode | TypeExtensionNode):
+            continue
+        owner: Any = schema.type_map[node.name.value]
         for field in getattr(node, "fields", None) or ():
-            for directive in _OF_FIELDS:
-                for use in subgraph.find(field, directive):
-                    owner: Any = schema.type_map[getattr(node, "name").value]  # noqa: B009 - has fields
-                    name = field.name.value
-                    is_own = directive == "requires"
-                    type_ = owner if is_own else get_named_type(owner.fields[name].type)
-                    yield (owner.name, name), directive, type_, read_text(use, "fields")
+            for use in subgraph.find(field, "requires"):
+                yield (owner.name, field.name.value), "requires", owner, read_text(use, "fields")
+            for use in subgraph.find(field, "provides"):
+                place = owner.name, field.name.value
+                type_ = get_named_type(owner.fields[field.name.value].type)
+                yield place, "provides", type_, read_text(use, "fields")
 
 
 def _list_parts(

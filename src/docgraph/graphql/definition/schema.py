@@ -209,26 +209,34 @@ def parse_schema(text: str) -> DocumentNode:
     The last ones are cached: what is checked, written and then compiled is the same text.
     """
     # A stored text may be of BSON's type `Code`.
-    return _parse_schema(str(text), is_subgraph=False)[0]
+    return _parse_schema(str(text))
 
 
 def parse_subgraph(text: str) -> tuple[DocumentNode, Subgraph]:
     """Parse and check definitions like `parse_schema`, and add the declarations of federation."""
-    document, subgraph = _parse_schema(str(text), is_subgraph=True)
-    assert subgraph is not None  # noqa: S101 - it is one
-    return document, subgraph
+    return _parse_subgraph(str(text))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
-def _parse_schema(text: str, *, is_subgraph: bool) -> tuple[DocumentNode, Subgraph | None]:
+def _parse_schema(text: str) -> DocumentNode:
     document = parse_text(text)
-    subgraph = None
-    mistakes: list[_Mistake] = []
-    if is_subgraph:
-        subgraph, flaws = read_subgraph(document)
-        mistakes += [_Mistake(*flaw) for flaw in flaws]
-        document = subgraph.extend(document)
-    mistakes += islice(_find_mistakes(document, subgraph), MAX_ERRORS)
+    _reject_mistakes(document)
+    return document
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _parse_subgraph(text: str) -> tuple[DocumentNode, Subgraph]:
+    document = parse_text(text)
+    subgraph, flaws = read_subgraph(document)
+    document = subgraph.extend(document)
+    _reject_mistakes(document, subgraph, [_Mistake(*flaw) for flaw in flaws])
+    return document, subgraph
+
+
+def _reject_mistakes(
+    document: DocumentNode, subgraph: Subgraph | None = None, flaws: Sequence[_Mistake] = ()
+) -> None:
+    mistakes = [*flaws, *islice(_find_mistakes(document, subgraph), MAX_ERRORS)]
     findings = [_finding_of(GraphQLError(one.what, one.node), one.hint) for one in mistakes]
     # predeclared names were checked before, with clearer messages
     findings += [
@@ -240,7 +248,6 @@ def _parse_schema(text: str, *, is_subgraph: bool) -> tuple[DocumentNode, Subgra
         findings.append(Finding("schema", "its types implement too many interfaces and fields"))
     if findings:
         raise SchemaError(findings)
-    return document, subgraph
 
 
 def build_schema(document: DocumentNode, mode: JsonMode = JsonMode.GRAPHQL) -> GraphQLSchema:

@@ -15,6 +15,7 @@ an operation over its limits end the whole request, and are raised.
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from graphql.execution.values import VariableValues
@@ -178,8 +179,7 @@ async def resolve_column(
         value = await introspect(column, run)
         return complete_values(column, [value] * len(parents))
     if isinstance(column, Entities):
-        find = lambda fetch, sought: resolve_column(fetch, sought, None, run)  # noqa: E731
-        return await resolve_entities(column, run, find)
+        return await resolve_entities(column, run, partial(resolve_column, roots=None, run=run))
     if isinstance(column, Embedded):
         values: Sequence[Any] = [column.get(parent) for parent in parents]
     else:

@@ -16,8 +16,9 @@ from graphql import (
     DirectiveNode,
     DocumentNode,
     NamedTypeNode,
+    ObjectTypeDefinitionNode,
+    ObjectTypeExtensionNode,
     ScalarTypeDefinitionNode,
-    TypeDefinitionNode,
     Visitor,
     VisitorAction,
     print_ast,
@@ -40,16 +41,17 @@ def print_service_sdl(document: DocumentNode, subgraph: Subgraph, scalars: Colle
 def _list_own(document: DocumentNode, subgraph: Subgraph) -> Iterator[DefinitionNode]:
     """Yield the definitions without those of the specification."""
     for node in document.definitions:
-        name = getattr(getattr(node, "name", None), "value", "")
         if subgraph.is_declared(node):
             continue
-        if name != "Query":
+        if not isinstance(node, ObjectTypeDefinitionNode | ObjectTypeExtensionNode) or (
+            node.name.value != "Query"
+        ):
             yield node
             continue
-        before = getattr(node, "fields", None) or ()
+        before = node.fields or ()
         fields = tuple(field for field in before if field.name.value not in OWN_FIELDS)
-        if fields or (isinstance(node, TypeDefinitionNode) and node.directives):
-            yield replace(node, fields=fields)  # type: ignore[call-arg]  # Query has fields
+        if fields or (isinstance(node, ObjectTypeDefinitionNode) and node.directives):
+            yield replace(node, fields=fields)
 
 
 class _ScalarFinder(Visitor):

@@ -147,17 +147,17 @@ class Subgraph:
             node.name.value for node in document.definitions if isinstance(node, TypeDefinitionNode)
         }
         for node in document.definitions:
-            kind = _DEFINED.get(type(node))
-            name = getattr(getattr(node, "name", None), "value", "")
-            if kind is None or name in defined:
+            if not isinstance(node, ObjectTypeExtensionNode | InterfaceTypeExtensionNode) or (
+                node.name.value in defined
+            ):
                 yield node
                 continue
-            defined.add(name)
-            yield kind(
-                name=node.name,  # type: ignore[attr-defined]
+            defined.add(node.name.value)
+            yield _DEFINED[type(node)](
+                name=node.name,
                 directives=self._mark_extended(node),
-                interfaces=node.interfaces,  # type: ignore[attr-defined]
-                fields=node.fields,  # type: ignore[attr-defined]
+                interfaces=node.interfaces,
+                fields=node.fields,
                 loc=node.loc,
             )
 

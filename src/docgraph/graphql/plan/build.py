@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from graphql import (
     FieldNode,
     GraphQLField,
     GraphQLNamedType,
     GraphQLObjectType,
+    GraphQLUnionType,
     OperationDefinitionNode,
     SelectionSetNode,
     get_location,
@@ -205,8 +206,7 @@ class TreeBuilder:
     def _build_entities(
         self, key: str, definition: GraphQLField, position: FieldPosition, nodes: list[FieldNode]
     ) -> Entities:
-        union = get_named_type(definition.type)
-        assert is_abstract_type(union)  # noqa: S101 - it is declared so
+        union = cast("GraphQLUnionType", get_named_type(definition.type))
         plain = [replace(node, arguments=()) for node in nodes]
         lookups: dict[str, tuple[EntityLookup, ...]] = {}
         blocks: dict[str, Block] = {}
